@@ -1,0 +1,1 @@
+//! The measuring engine of Tautline.

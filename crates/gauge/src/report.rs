@@ -1,0 +1,319 @@
+//! The report: filled once by the run, rendered by everything else.
+//!
+//! Text, JSON and CSV only render these structs. Field names are what scripts rely on: add, do not
+//! rename. Units stand in the names; what could not be measured is `None`, never zero.
+
+use serde::Serialize;
+
+use crate::environment::{Doubt, Environment};
+
+/// The schema that this report follows, as its first field says.
+pub const SCHEMA: &str = "tautline.report/1";
+
+/// Everything one run found out.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// The version of the program that wrote it.
+    pub version: &'static str,
+    /// The command as it was typed.
+    pub command_line: Vec<String>,
+    /// Wall clock at the start, RFC 3339 in UTC; a label, never used for arithmetic.
+    pub started_at: String,
+    /// The user's own name for the run.
+    pub label: Option<String>,
+    /// `/proc/sys/kernel/random/boot_id`: different kernels are different boots.
+    pub boot_id: Option<String>,
+    /// The clock that every figure comes from.
+    pub clock: Clock,
+    /// The machine, and what was asked of it and granted.
+    pub environment: Environment,
+    /// The other end's record, where there is another end.
+    pub peer: Option<Environment>,
+    /// Whether both ends are one host.
+    pub same_host: Option<bool>,
+    /// How the run was placed on the CPUs: asked and effective.
+    pub placement: PlacementRecord,
+    /// The seed of the random order of rounds.
+    pub seed: u64,
+    /// Round trips, one row per transport and payload.
+    pub latency: Vec<LatencyRow>,
+    /// One-way streams, one row per transport, strategy and payload.
+    pub strategy: Vec<StrategyRow>,
+    /// Cells that were asked for and cannot be, each with its reason.
+    pub absent: Vec<Absent>,
+    /// What makes the figures doubtful, worst first.
+    pub warnings: Vec<Doubt>,
+    /// Ctrl-C or SIGTERM ended the run early: what follows is partial.
+    pub interrupted: bool,
+    /// What ended the run, when something did.
+    pub error: Option<String>,
+}
+
+/// The clock used and what reading it costs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Clock {
+    /// `CLOCK_MONOTONIC`.
+    pub name: &'static str,
+    /// Smallest step seen.
+    pub resolution_ns: u64,
+    /// Median cost of one reading.
+    pub read_ns: f64,
+}
+
+/// Where the threads were asked to run, and where they did.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlacementRecord {
+    /// `free`, `same`, `split` or `cross`.
+    pub requested: String,
+    /// What was found on reading back, one entry a thread.
+    pub threads: Vec<ThreadRecord>,
+    /// Whether `/dev/cpu_dma_latency` was held at zero.
+    pub stay_awake: bool,
+    /// Whether a `SCHED_IDLE` spinner kept each CPU busy.
+    pub keep_cpus_busy: bool,
+    /// Why the effective placement differs from the request.
+    pub note: Option<String>,
+}
+
+/// One measuring thread, as the kernel describes it.
+#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+pub struct ThreadRecord {
+    /// What the thread does: `client`, `server`, …
+    pub role: String,
+    /// CPUs asked for; empty is any.
+    pub cpus_requested: Vec<usize>,
+    /// CPUs allowed, read back.
+    pub cpus_effective: Vec<usize>,
+    /// Scheduler asked for.
+    pub sched_requested: String,
+    /// Scheduler read back.
+    pub sched_effective: String,
+}
+
+/// One row of the latency table.
+///
+/// The figures on the row itself are those of `handoff`, the seed's topology: an application thread
+/// sends and waits, the reply comes by callback.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyRow {
+    /// `tcp`, `udp` or `uds`.
+    pub transport: String,
+    /// Payload of each message, without framing.
+    pub payload_bytes: usize,
+    /// Runs with fresh endpoints.
+    pub runs: usize,
+    /// Timed echoes of one driver in one run.
+    pub iterations: u64,
+    /// Echoes before the first round of each run.
+    pub warmup: u64,
+    /// Median over runs.
+    pub messages_per_s: Option<f64>,
+    /// Median over runs, payload one way.
+    pub mib_per_s: Option<f64>,
+    /// From the merged histogram of all runs, as all below.
+    #[serde(flatten)]
+    pub summary: RttSummary,
+    /// Echoes above 5 ms.
+    pub over_5ms: u64,
+    /// Echoes above 10 ms.
+    pub over_10ms: u64,
+    /// Echoes above 50 ms.
+    pub over_50ms: u64,
+    /// The same wire bytes over raw blocking sockets.
+    pub control: RttSummary,
+    /// Each way of driving the library, beside the control.
+    pub drivers: Vec<DriverRow>,
+    /// Each run of `handoff`, for the CSV.
+    pub each_run: Vec<LatencyRun>,
+}
+
+/// Order statistics of a set of round trips; `None` where too few samples support one.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RttSummary {
+    /// Samples.
+    pub count: u64,
+    /// Fastest.
+    pub min_ns: Option<u64>,
+    /// Arithmetic mean.
+    pub mean_ns: Option<f64>,
+    /// Median.
+    pub p50_ns: Option<u64>,
+    /// 95th percentile.
+    pub p95_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p999_ns: Option<u64>,
+    /// Slowest.
+    pub max_ns: Option<u64>,
+}
+
+/// One driver of the library in one cell.
+#[derive(Debug, Clone, Serialize)]
+pub struct DriverRow {
+    /// `direct`, `callback`, `handoff` or `spin`.
+    pub driver: String,
+    /// Its own figures.
+    #[serde(flatten)]
+    pub summary: RttSummary,
+    /// Median over rounds of (this driver's p50 in the round ÷ the control's).
+    pub p50_ratio: Option<f64>,
+    /// Lower end of the 95 % bootstrap interval; `None` below 6 rounds.
+    pub ratio_low: Option<f64>,
+    /// Upper end.
+    pub ratio_high: Option<f64>,
+    /// The rounds themselves: p50 of control and driver, in order of execution.
+    pub rounds: Vec<RoundPair>,
+}
+
+/// One round: both sides within one short block.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct RoundPair {
+    /// Which run.
+    pub run: usize,
+    /// Which round within it.
+    pub round: usize,
+    /// The control's figure.
+    pub control: f64,
+    /// The driver's.
+    pub product: f64,
+}
+
+/// One run of one latency cell: a row of the CSV, in the seed's columns.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyRun {
+    /// Which run, from 0.
+    pub run: usize,
+    /// Time in timed echoes.
+    pub elapsed_s: f64,
+    /// Echoes a second.
+    pub messages_per_s: f64,
+    /// Payload one way.
+    pub mib_per_s: f64,
+    /// The run's own figures.
+    pub summary: RttSummary,
+    /// Echoes above 5 ms.
+    pub over_5ms: u64,
+    /// Echoes above 10 ms.
+    pub over_10ms: u64,
+    /// Echoes above 50 ms.
+    pub over_50ms: u64,
+}
+
+/// One row of the strategy table. Rates are medians of runs; counts are sums over runs, peaks are
+/// maxima; each run is in `each_run`.
+#[derive(Debug, Clone, Serialize)]
+pub struct StrategyRow {
+    /// `tcp`, `udp` or `uds`.
+    pub transport: String,
+    /// `reliable`, `besteffort` or `keeplatest`.
+    pub strategy: String,
+    /// Payload of each message, header included, framing not.
+    pub payload_bytes: usize,
+    /// Runs with fresh endpoints.
+    pub runs: usize,
+    /// Sends tried.
+    pub offered_messages: u64,
+    /// Sends that said `Ok`.
+    pub accepted_messages: u64,
+    /// Messages that arrived whole.
+    pub received_messages: u64,
+    /// Payload accepted, over first send to last receipt.
+    pub accepted_mib_per_s: Option<f64>,
+    /// Payload received, over the same time.
+    pub received_mib_per_s: Option<f64>,
+    /// Received over accepted, in messages; rounded down, so 100 means all.
+    pub delivery_percent: Option<f64>,
+    /// Sends refused.
+    pub failed_sends: u64,
+    /// Refused (besteffort) plus evicted (keeplatest).
+    pub dropped_messages: u64,
+    /// The first part of `dropped_messages`.
+    pub refused_messages: u64,
+    /// The second part of `dropped_messages`.
+    pub evicted_messages: u64,
+    /// Payload of `dropped_messages`.
+    pub dropped_mib: f64,
+    /// Most that ever waited or was in flight, in encoded bytes.
+    pub max_queue_kib: f64,
+    /// Crossings of high and low water.
+    pub pressure_events: u64,
+    /// Whether the library's own statistics back the row: always, here.
+    pub runtime_stats: bool,
+    /// What the receiver checked.
+    pub integrity: Integrity,
+    /// accepted = written + waiting + discarded, in messages and bytes, at the end of every run.
+    pub accounting_closes: bool,
+    /// Runs whose drain gave up at its bound.
+    pub drains_given_up: usize,
+    /// The same bytes from a raw writer, each message its own write.
+    pub control: StreamControl,
+    /// Each run, for the CSV.
+    pub each_run: Vec<StrategyRun>,
+}
+
+/// What the receiver found in the messages' sequence numbers and checks.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Integrity {
+    /// Sequence numbers that never came.
+    pub gaps: u64,
+    /// Sequence numbers that came twice.
+    pub duplicates: u64,
+    /// Messages that came after a later one.
+    pub reordered: u64,
+    /// Messages whose check or length was wrong.
+    pub corrupted: u64,
+}
+
+/// The raw writer beside a strategy row.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StreamControl {
+    /// Median over runs.
+    pub received_mib_per_s: Option<f64>,
+    /// Median over runs.
+    pub received_messages_per_s: Option<f64>,
+    /// Median over runs of (library received ÷ control received).
+    pub ratio: Option<f64>,
+}
+
+/// One run of one strategy cell: a row of the CSV.
+#[derive(Debug, Clone, Serialize)]
+pub struct StrategyRun {
+    /// Which run, from 0.
+    pub run: usize,
+    /// First send to last receipt.
+    pub elapsed_s: f64,
+    /// Sends tried.
+    pub offered_messages: u64,
+    /// Sends that said `Ok`.
+    pub accepted_messages: u64,
+    /// Sends refused.
+    pub failed_sends: u64,
+    /// Messages that arrived whole.
+    pub received_messages: u64,
+    /// Evicted by keeplatest.
+    pub evicted_messages: u64,
+    /// Most that ever waited or was in flight, in encoded bytes.
+    pub max_queue_bytes: u64,
+    /// Crossings of high and low water.
+    pub pressure_events: u64,
+    /// What the receiver checked.
+    pub integrity: Integrity,
+    /// The control's rate in the same run.
+    pub control_received_mib_per_s: Option<f64>,
+}
+
+/// A cell that was asked for and cannot be.
+#[derive(Debug, Clone, Serialize)]
+pub struct Absent {
+    /// `latency` or `strategy`.
+    pub table: &'static str,
+    /// `tcp`, `udp` or `uds`.
+    pub transport: String,
+    /// The payload that does not fit.
+    pub payload_bytes: usize,
+    /// Why.
+    pub reason: String,
+}
