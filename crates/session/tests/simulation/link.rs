@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) direct: bool,
     /// The kernel's send buffer.
     pub(crate) room: usize,
+    /// How seldom the peer reads: at 1 whenever it may.
+    pub(crate) slowness: usize,
 }
 
 /// One link, with everybody who uses it.
@@ -174,7 +176,9 @@ impl Link {
             46..66 => self.driver_or_holder_acts(random),
             66..72 => self.callback_flushes(random),
             72..92 => {
-                if let Some(wire) = self.wires.last_mut() {
+                if let Some(wire) = self.wires.last_mut()
+                    && random.one_in(self.plan.slowness)
+                {
                     wire.deliver(random);
                 }
             }

@@ -36,7 +36,10 @@ impl Link {
             saw_the_last_written: self.outbound.is_drained(),
             ..Driver::default()
         };
-        self.take(Caller::Driver);
+        // Without a connection there is nothing to take, and the driver need not ask.
+        if self.model.stage != Stage::NotOpen {
+            self.take(Caller::Driver);
+        }
         self.poll_pressure();
         true
     }

@@ -43,9 +43,10 @@ impl Link {
                 message,
                 told,
             } => {
-                if told {
+                if told && !random.one_in(8) {
                     self.sender_redeems(index, ticket, message);
-                } else if random.one_in(6) {
+                } else if told || random.one_in(6) {
+                    // Its time was up, perhaps when it had been granted room.
                     self.sender_gives_up(ticket);
                 } else if random.one_in(20) {
                     // Nobody told it; a careless caller looks all the same.
@@ -150,7 +151,11 @@ impl Link {
         self.say("a wait is given up");
         let state = self.model.leave(ticket, false);
         assert_eq!(self.outbound.cancel(ticket), Some(state));
-        self.saw("a wait is given up");
+        self.saw(match state {
+            TicketState::Waiting => "a wait is given up",
+            TicketState::Granted => "a wait is given up that was granted room",
+            TicketState::NotConnected | TicketState::Closed => "a wait is given up that was over",
+        });
     }
 
     fn accepted(&mut self, index: usize, message: Message, offer: Offer, must_write: bool) {
