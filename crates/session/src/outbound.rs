@@ -545,6 +545,16 @@ impl Outbound {
         self.stage == Stage::Open
     }
 
+    /// Whether the link was closed, so that no connection will follow.
+    pub fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// What was given up so far, by cause.
+    pub const fn discarded(&self) -> Discarded {
+        self.account.discarded
+    }
+
     /// The connection's number, from 1; 0 before the first.
     pub const fn generation(&self) -> u64 {
         self.generation
