@@ -112,11 +112,11 @@ impl IoThread {
         let listener = transport::listen(address, &options)?;
         let server = Arc::new(ServerShared::new(
             self.shared.next_id(),
-            listener.local_address(),
+            listener,
             Arc::clone(&self.shared),
             options.total_queue_limit_bytes,
         ));
-        let listener = ListenerDriver::new(Arc::clone(&server), listener, options, accept);
+        let listener = ListenerDriver::new(Arc::clone(&server), options, accept);
         self.shared.command(Command::Listen(Box::new(listener)));
         Ok(Server::new(server))
     }

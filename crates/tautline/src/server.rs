@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::handler::Unsent;
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
 use crate::statistics::LinkStatistics;
+use crate::transport::Listener;
 
 /// A listening server. It owns its peers: dropping it aborts them all.
 pub struct Server {
@@ -43,10 +44,11 @@ pub(crate) struct ServerShared {
     io: Arc<IoShared>,
     /// What all queues together may hold.
     budget: Arc<Budget>,
+    /// Gone once the server is stopped, by whichever thread: the address is free at once.
+    listener: Mutex<Option<Listener>>,
     state: Mutex<State>,
     changed: Condvar,
     live: AtomicUsize,
-    closing: AtomicBool,
     turned_away: AtomicU64,
     accept_failures: AtomicU64,
 }
@@ -119,19 +121,19 @@ impl fmt::Debug for Server {
 impl ServerShared {
     pub(crate) fn new(
         id: u64,
-        address: Address,
+        listener: Listener,
         io: Arc<IoShared>,
         total_queue_limit_bytes: usize,
     ) -> Self {
         Self {
             id,
-            address,
+            address: listener.local_address(),
             io,
+            listener: Mutex::new(Some(listener)),
             budget: Arc::new(Budget::new(total_queue_limit_bytes as u64)),
             state: Mutex::default(),
             changed: Condvar::new(),
             live: AtomicUsize::new(0),
-            closing: AtomicBool::new(false),
             turned_away: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
         }
@@ -149,8 +151,10 @@ impl ServerShared {
         self.live.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
+    /// The listening socket, `None` once the server was stopped. Held for single calls that do not
+    /// wait.
+    pub(crate) fn listener(&self) -> MutexGuard<'_, Option<Listener>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn turned_away(&self) {
@@ -196,7 +200,8 @@ impl ServerShared {
 
     /// Closes the listening socket, and has every peer end in this way.
     fn stop(&self, end: impl Fn(u64) -> Command) {
-        self.closing.store(true, Ordering::SeqCst);
+        // The kernel forgets a closed descriptor's watch by itself (`epoll(7)`).
+        drop(self.listener().take());
         self.io.command(Command::StopListening(self.id));
         for (id, peer) in &self.state().live {
             peer.stop_accepting();

@@ -17,7 +17,7 @@ use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
 use crate::server::ServerShared;
-use crate::transport::{Listener, Socket};
+use crate::transport::Socket;
 
 /// The application's word on a newcomer: its handler, or why not.
 pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send>;
@@ -25,7 +25,6 @@ pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusa
 /// Accepts, and makes a link of each connection.
 pub(crate) struct ListenerDriver {
     server: Arc<ServerShared>,
-    listener: Listener,
     options: ServerOptions,
     accept: Accept,
     /// Out of descriptors: not before this.
@@ -34,15 +33,9 @@ pub(crate) struct ListenerDriver {
 }
 
 impl ListenerDriver {
-    pub(crate) fn new(
-        server: Arc<ServerShared>,
-        listener: Listener,
-        options: ServerOptions,
-        accept: Accept,
-    ) -> Self {
+    pub(crate) fn new(server: Arc<ServerShared>, options: ServerOptions, accept: Accept) -> Self {
         Self {
             server,
-            listener,
             options,
             accept,
             retry_at: None,
@@ -56,17 +49,14 @@ impl ListenerDriver {
 
     /// Starts to accept. `None` if it was closed meanwhile.
     pub(crate) fn start(self: Box<Self>, turn: &mut Turn) -> Option<Box<Self>> {
-        if self.server.is_closing() {
-            return None;
+        let listener = self.server.listener();
+        let fd = listener.as_ref()?.as_fd();
+        if turn.register(fd, self.id(), Interest::READABLE).is_err() {
+            // Out of kernel memory for one more watch: look by the clock until there is some.
+            turn.set_timer(Instant::now() + LONGEST_PAUSE, self.id());
         }
-        match turn.register(self.listener.as_fd(), self.id(), Interest::READABLE) {
-            Ok(()) => Some(self),
-            Err(_) => {
-                // Out of kernel memory for one more watch: try again in a while.
-                turn.set_timer(Instant::now() + LONGEST_PAUSE, self.id());
-                Some(self)
-            }
-        }
+        drop(listener);
+        Some(self)
     }
 
     /// Newcomers, or time to try again.
@@ -76,7 +66,11 @@ impl ListenerDriver {
         }
         self.retry_at = None;
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.listener.accept() {
+            let accepted = match &*self.server.listener() {
+                Some(listener) => listener.accept(),
+                None => return Alive::No,
+            };
+            match accepted {
                 Ok(socket) => {
                     self.pause = FIRST_PAUSE;
                     self.welcome(socket, turn);
