@@ -248,19 +248,22 @@ fn is_word(scheme: &str) -> bool {
 fn host_port(scheme: &str, rest: &str) -> Result<(String, u16), Fault> {
     match split_port(rest)? {
         (host, Some(port)) => Ok((host.to_owned(), parse_port(port)?)),
-        ("", None) => Err(Fault::syntax("the host is missing")),
-        (_, None) => Err(Fault::syntax(format!(
-            "the port is missing: {scheme}://{rest}:PORT"
-        ))),
+        (host, None) => {
+            // A bad host first: what is repeated here is then fit to be shown.
+            check_host(host)?;
+            Err(Fault::syntax(format!(
+                "the port is missing: {scheme}://{rest}:PORT"
+            )))
+        }
     }
 }
 
 /// `HOST[:PORT]` as typed: TCP, and [`DEFAULT_PORT`] where none is named.
 fn host_or_host_port(text: &str) -> Result<Address, Fault> {
     if text.starts_with(['/', '@']) {
-        return Err(Fault::syntax(format!(
-            "a Unix socket is written uds://{text}"
-        )));
+        return Err(Fault::syntax(
+            "write uds:// before the name of a Unix socket",
+        ));
     }
     let (host, port) = if is_ipv6(text) {
         (text, DEFAULT_PORT)
@@ -393,10 +396,9 @@ fn uds_name(rest: &str) -> Result<UdsName, Fault> {
 fn check_path(path: &Path) -> Result<(), Fault> {
     let bytes = path.as_os_str().as_bytes();
     if !path.is_absolute() {
-        return Err(Fault::syntax(format!(
-            "the path is absolute, with three slashes: uds:///{}",
-            path.display()
-        )));
+        return Err(Fault::syntax(
+            "the path is absolute, with three slashes: uds:///PATH",
+        ));
     }
     if bytes.contains(&0) {
         return Err(Fault::syntax("a path has no NUL"));

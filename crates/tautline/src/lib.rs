@@ -1,13 +1,7 @@
 //! Scratch of the wire branch: the lead's file replaces this one.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the drivers that call it come on main"
-    )
-)]
+#![expect(dead_code, reason = "the drivers that call it come on main")]
+#![cfg_attr(not(test), expect(unused_imports, reason = "the same"))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");

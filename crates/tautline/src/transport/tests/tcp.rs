@@ -115,10 +115,11 @@ fn nobody_connects_to_port_zero() {
 
 #[test]
 fn a_refused_connection_says_what_where_and_why() {
-    let vacant = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
+    // Bound, so that nobody else gets the port, and never listening.
+    let mute = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    mute.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
         .unwrap();
+    let vacant = mute.local_addr().unwrap().as_socket().unwrap();
     let error = connect(&Address::tcp(vacant)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connect);
     assert_eq!(

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::*;
 use crate::address::UdsName;
@@ -266,8 +267,7 @@ fn a_listener_that_cannot_start_leaves_nothing() {
 }
 
 #[test]
-fn the_mode_is_the_one_asked_for_whatever_the_umask() {
-    // The umask of the tests is an ordinary 022 or 077: it takes from 0o666 and 0o777.
+fn the_mode_is_the_one_asked_for() {
     for wanted in [0o600, 0o660, 0o666, 0o777, 0o700, 0o000] {
         let (_folder, path) = fresh();
         let listener = listen_with_mode(&path, wanted);
@@ -275,6 +275,26 @@ fn the_mode_is_the_one_asked_for_whatever_the_umask() {
         assert!(fs::symlink_metadata(&path).unwrap().file_type().is_socket());
         drop(listener);
         assert!(!path.exists());
+    }
+}
+
+#[test]
+fn the_umask_neither_adds_to_the_mode_nor_takes_from_it() {
+    // The umask belongs to the process: one of its own for each.
+    for umask in ["000", "022", "077"] {
+        let again = Command::new("sh")
+            .arg("-c")
+            .arg(format!("umask {umask} && exec \"$0\" \"$@\""))
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "transport::tests::uds::the_mode_is_the_one_asked_for",
+            ])
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success(), "umask {umask}: {shown}");
+        assert!(shown.contains("1 passed"), "{shown}");
     }
 }
 
