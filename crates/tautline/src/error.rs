@@ -44,7 +44,7 @@ pub enum ErrorKind {
     Io,
     /// The link, server or thread had already ended.
     Closed,
-    /// The I/O thread could not be started.
+    /// A thread could not be started.
     Thread,
 }
 
@@ -125,9 +125,9 @@ impl Error {
         Self::new(ErrorKind::Closed, operation, address, why, None)
     }
 
-    /// The I/O thread could not be started.
+    /// The system is out of threads, or of what one needs.
     pub(crate) fn thread(cause: io::Error) -> Self {
-        let (operation, why) = ("start the I/O thread", plain(&cause));
+        let (operation, why) = ("start a thread", plain(&cause));
         Self::new(ErrorKind::Thread, operation, None, why, Some(cause))
     }
 

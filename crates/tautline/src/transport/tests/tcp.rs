@@ -423,6 +423,30 @@ fn waiting_ends_at_the_deadline_with_nothing() {
 }
 
 #[test]
+fn out_of_descriptors_the_connection_waits_until_there_is_one() {
+    run_again(
+        "ulimit -n 40",
+        "transport::tests::tcp::with_few_descriptors_the_connection_waits",
+    );
+}
+
+#[test]
+#[ignore = "takes every descriptor of its process: run by the test above"]
+fn with_few_descriptors_the_connection_waits() {
+    let listener = listen_on("tcp://127.0.0.1:0");
+    let client = connect(&listener.local_address()).unwrap();
+    client.send(b"", b"patience", Wait::No).unwrap();
+    assert!(listener.wait_ready(READ, deadline()).unwrap().read);
+    let mut hoard = Vec::new();
+    while let Ok(descriptor) = listener.as_fd().try_clone_to_owned() {
+        hoard.push(descriptor);
+    }
+    assert!(is_shortage(&listener.accept().unwrap_err()));
+    hoard.pop();
+    expect_bytes(&listener.accept().unwrap(), b"patience");
+}
+
+#[test]
 fn accepting_from_nobody_is_would_block() {
     let listener = listen_on("tcp://127.0.0.1:0");
     assert_eq!(listener.kind(), Kind::Tcp);

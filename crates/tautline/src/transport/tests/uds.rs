@@ -1,10 +1,10 @@
 //! Unix sockets: names, files and modes.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::*;
 use crate::address::UdsName;
@@ -235,6 +235,37 @@ fn of_servers_that_start_at_once_over_a_stale_file_one_wins_and_is_reached() {
 }
 
 #[test]
+fn somebody_who_keeps_the_folder_locked_delays_a_start_but_does_not_prevent_it() {
+    let (folder, path) = fresh();
+    leave_stale(&path);
+    let folder = fs::File::open(folder.path()).unwrap();
+    sys::file::flock_exclusive(folder.as_fd()).unwrap();
+    let listener = listen_at(&path).unwrap();
+    pair(&listener);
+}
+
+#[test]
+fn a_start_lets_go_of_the_folder() {
+    let (folder, path) = fresh();
+    let _listener = listen_at(&path).unwrap();
+    let folder = fs::File::open(folder.path()).unwrap();
+    sys::file::flock_exclusive(folder.as_fd()).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_missing_is_named_by_the_system() {
+    let (folder, _) = fresh();
+    let path = folder.path().join("missing/x.sock");
+    assert_eq!(
+        message(listen_at(&path)),
+        format!(
+            "listen on uds://{}: no such file or directory",
+            path.display()
+        )
+    );
+}
+
+#[test]
 fn a_listener_removes_only_its_own_file() {
     let (_folder, path) = fresh();
     let listener = listen_at(&path).unwrap();
@@ -282,19 +313,10 @@ fn the_mode_is_the_one_asked_for() {
 fn the_umask_neither_adds_to_the_mode_nor_takes_from_it() {
     // The umask belongs to the process: one of its own for each.
     for umask in ["000", "022", "077"] {
-        let again = Command::new("sh")
-            .arg("-c")
-            .arg(format!("umask {umask} && exec \"$0\" \"$@\""))
-            .arg(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "transport::tests::uds::the_mode_is_the_one_asked_for",
-            ])
-            .output()
-            .unwrap();
-        let shown = String::from_utf8_lossy(&again.stdout);
-        assert!(again.status.success(), "umask {umask}: {shown}");
-        assert!(shown.contains("1 passed"), "{shown}");
+        run_again(
+            &format!("umask {umask}"),
+            "transport::tests::uds::the_mode_is_the_one_asked_for",
+        );
     }
 }
 
