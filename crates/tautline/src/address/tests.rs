@@ -1,5 +1,8 @@
 //! Every address that is one, and what is said of those that are none.
 
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use proptest::prelude::*;
 
 use super::*;
