@@ -334,21 +334,13 @@ struct Group(Tally);
 
 impl Group {
     const fn is_full(&self) -> bool {
-        self.0.messages >= GROUP_MESSAGES || self.0.bytes >= GROUP_BYTES
+        self.0.messages >= 64 || self.0.bytes >= 4096
     }
 
     fn add(&mut self, message: Tally) {
         self.0 += message;
     }
-
-    /// The next message reads the clock.
-    const fn end(&mut self) {
-        self.0.messages = GROUP_MESSAGES;
-    }
 }
-
-const GROUP_MESSAGES: u64 = 64;
-const GROUP_BYTES: u64 = 4096;
 
 fn discard(discarded: &mut Discarded, cause: Discard, tally: Tally) {
     *match cause {

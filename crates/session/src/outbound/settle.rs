@@ -199,8 +199,6 @@ impl Outbound {
             self.account.written.bytes += written_bytes as u64;
         }
         self.queue.put_front(rest);
-        // What is queued behind it must not share the stamp of a group that is long gone.
-        self.group.end();
     }
 }
 
