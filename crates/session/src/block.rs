@@ -21,7 +21,7 @@ pub struct PeerId {
 impl PeerId {
     /// A small number that is no other open peer's, for tables.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.slot as usize
     }
 
     /// The only peer of a queue that is not shared.

@@ -11,7 +11,7 @@ mod terms;
 
 use std::sync::Arc;
 
-use crate::account::{Account, SendStatistics, Tally};
+use crate::account::{Account, Discarded, SendStatistics, Tally};
 use crate::block::PeerId;
 use crate::budget::Budget;
 use crate::delay::QueueDelay;
