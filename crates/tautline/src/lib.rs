@@ -46,7 +46,7 @@ mod sys;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
-pub use direct::{Closer, DirectLink, DirectListener};
+pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_thread::IoThread;

@@ -71,17 +71,6 @@ pub(crate) struct ReceiveCounters {
 }
 
 impl ReceiveCounters {
-    /// One message handed out.
-    pub(crate) fn message(&self, payload_bytes: u64) {
-        add(&self.messages, 1);
-        add(&self.payload_bytes, payload_bytes);
-    }
-
-    /// One read by a link without a thread, which reads no clock for it.
-    pub(crate) fn arrived(&self, wire_bytes: u64) {
-        add(&self.wire_bytes, wire_bytes);
-    }
-
     /// One read: the messages in it, their payload, and the bytes it brought.
     pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at: Instant) {
         add(&self.messages, messages);

@@ -163,7 +163,8 @@ impl Remote {
 /// routes and filters: an event and a counter. The socket goes on.
 ///
 /// The first rows are what Linux makes of ICMP messages (`icmp_err_convert`, `icmpv6_err_convert`
-/// in the kernel), the last one what the local side says in their place.
+/// in the kernel), the rest what the local side says in their place: filtered, the interface down,
+/// too long, or an address to send from that this machine no longer has.
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -180,6 +181,8 @@ pub(crate) fn is_icmp(error: &io::Error) -> bool {
                 | libc::EMSGSIZE
                 | libc::EPERM
                 | libc::ENETDOWN
+                | libc::EADDRNOTAVAIL
+                | libc::EINVAL
         )
     )
 }
