@@ -94,11 +94,7 @@ fn senders_that_are_hot_leave_their_messages_to_one_call_of_the_driver() {
 
 #[test]
 fn a_close_ends_once_the_writer_is_back_and_everything_is_written() {
-    for script in [
-        &[][..],
-        &[Kernel::Takes(2), Kernel::Full],
-        &[Kernel::Full],
-    ] {
+    for script in [&[][..], &[Kernel::Takes(2), Kernel::Full], &[Kernel::Full]] {
         explore("a write-through send against close", move || {
             let (line, wire) = open_line(room_for(8), script);
             let users = [
@@ -187,10 +183,18 @@ fn a_new_connection_sees_nothing_of_the_one_before() {
 
             let accepted = line.home().accepted();
             let sent_anew = new.messages();
-            assert!(accepted.starts_with(&old.carried()), "old: {:?}", old.carried());
+            assert!(
+                accepted.starts_with(&old.carried()),
+                "old: {:?}",
+                old.carried()
+            );
             assert!(accepted.ends_with(&sent_anew), "new: {sent_anew:?}");
             assert!(before.iter().all(|id| !sent_anew.contains(id)));
-            assert!(accepted[up_to_here.len()..].iter().all(|id| sent_anew.contains(id)));
+            assert!(
+                accepted[up_to_here.len()..]
+                    .iter()
+                    .all(|id| sent_anew.contains(id))
+            );
             let sending = statistics(&line);
             assert!(sending.closes() && sending.waiting.is_zero());
             assert_eq!(sending.accepted.messages as usize, accepted.len());
@@ -292,11 +296,7 @@ fn those_who_wait_when_the_connection_ends_are_told() {
 
 #[test]
 fn a_callback_makes_room_by_writing_or_says_that_it_would_deadlock() {
-    for script in [
-        &[][..],
-        &[Kernel::Takes(2), Kernel::Full],
-        &[Kernel::Full],
-    ] {
+    for script in [&[][..], &[Kernel::Takes(2), Kernel::Full], &[Kernel::Full]] {
         explore("a callback on a full queue", move || {
             let (line, wire) = open_line(room_for(1), script);
             as_driver(|| send(&line, 1)).unwrap();
@@ -690,7 +690,10 @@ impl Wire {
     fn carried(&self) -> Vec<u8> {
         let bytes = self.bytes.lock().unwrap();
         let whole = bytes.len() / ENCODED_BYTES * ENCODED_BYTES;
-        bytes[..whole].chunks(ENCODED_BYTES).map(message_in).collect()
+        bytes[..whole]
+            .chunks(ENCODED_BYTES)
+            .map(message_in)
+            .collect()
     }
 
     fn take(&self, header: &[u8], payload: &[u8], most: usize) -> usize {
@@ -709,7 +712,10 @@ impl Outlet for Wire {
 
     fn write(&self, header: &[u8], payload: &[u8], _: PeerId) -> io::Result<usize> {
         // Between the two others may run: this is where a system call would be.
-        assert!(!self.writing.swap(true, Ordering::Relaxed), "two write at once");
+        assert!(
+            !self.writing.swap(true, Ordering::Relaxed),
+            "two write at once"
+        );
         let answer = self.script.lock().unwrap().pop_front();
         let written = match answer {
             None => Ok(self.take(header, payload, usize::MAX)),
