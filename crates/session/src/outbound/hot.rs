@@ -14,6 +14,7 @@ const HOT_GAP_NS: u64 = 1_000;
 const HOT_SENDS: u32 = 3;
 
 impl Hot {
+    #[inline]
     pub(super) const fn send_comes(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.write_ended_ns) < HOT_GAP_NS {
             self.sends = self.sends.saturating_add(1);
@@ -23,6 +24,7 @@ impl Hot {
         self.sends >= HOT_SENDS
     }
 
+    #[inline]
     pub(super) const fn write_ended(&mut self, now_ns: u64) {
         self.write_ended_ns = now_ns;
     }

@@ -86,6 +86,7 @@ impl Outbound {
             .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
     }
 
+    #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
             Stage::NotOpen => Some(Refusal::NotConnected),
@@ -122,6 +123,7 @@ impl Outbound {
         false
     }
 
+    #[inline]
     fn reserve(&self, encoded_bytes: usize) -> bool {
         let held = self.waiting() + self.waiters.granted();
         reserve(self.limit, held, encoded_bytes, self.budget.as_deref())
