@@ -117,16 +117,10 @@ impl IoShared {
             .is_empty()
     }
 
-    pub(super) fn take_commands(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The emptied list, so that its memory is used again.
-    pub(super) fn give_back(&self, empty: Vec<Command>) {
+    /// Takes what is in the mailbox and leaves `empty` in its place.
+    pub(super) fn swap_commands(&self, empty: &mut Vec<Command>) {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if commands.is_empty() && commands.capacity() < empty.capacity() {
-            *commands = empty;
-        }
+        std::mem::swap(&mut *commands, empty);
     }
 }
 
