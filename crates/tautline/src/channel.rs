@@ -122,6 +122,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     drop(state);
                     if wake {
                         self.home.call_driver();
+                        if caller == Caller::Thread {
+                            let now_ns = self.home.now_ns();
+                            lock(&self.state).outbound.woke_driver(now_ns);
+                        }
                     }
                     return Ok(());
                 }
