@@ -17,10 +17,24 @@ impl Outbound {
             self.scheduled = false;
             self.blocked = false;
         }
-        let open = matches!(self.stage, Stage::Open | Stage::Closing);
-        if !open || self.writer != Writer::Nobody || self.blocked {
+        if self.blocked {
             return None;
         }
+        self.take_more(caller, surroundings)
+    }
+
+    /// As [`take`](Self::take), by somebody whom nobody called for: the driver that has just settled a
+    /// block, or a callback that needs room. It tries a kernel that was full, too.
+    pub fn take_more(
+        &mut self,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Option<Taken> {
+        let open = matches!(self.stage, Stage::Open | Stage::Closing);
+        if !open || self.writer != Writer::Nobody {
+            return None;
+        }
+        self.blocked = false;
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
