@@ -77,7 +77,6 @@ impl Driver {
         let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
         while !(self.retiring && self.entries.is_empty()) {
             self.wait(&mut events);
-            self.turn.io.answer_calls();
             for event in &events {
                 self.dispatch(event);
             }
@@ -126,13 +125,12 @@ impl Driver {
     fn obey(&mut self) {
         for _ in 0..COMMAND_BATCHES_PER_TURN {
             let mut commands = std::mem::take(&mut self.commands);
-            self.turn.io.swap_commands(&mut commands);
-            let none = commands.is_empty();
+            self.turn.io.take_commands(&mut commands);
             for command in commands.drain(..) {
                 self.obey_one(command);
             }
             self.commands = commands;
-            if none {
+            if !self.turn.io.has_commands() {
                 break;
             }
         }
