@@ -1,1 +1,6 @@
 //! The measuring engine of Tautline.
+
+pub mod environment;
+pub mod plan;
+pub mod report;
+pub mod run;
