@@ -1,6 +1,11 @@
 //! The measuring engine of Tautline.
 
+pub mod clock;
 pub mod environment;
 pub mod plan;
+pub mod probe;
+pub mod recorder;
 pub mod report;
 pub mod run;
+pub mod statistics;
+mod sys;
