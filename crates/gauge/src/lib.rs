@@ -1,1 +1,4 @@
 //! The measuring engine of Tautline.
+
+pub mod environment;
+pub mod report;
