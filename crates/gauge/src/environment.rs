@@ -64,8 +64,8 @@ pub struct Kernel {
     pub architecture: Option<String>,
     /// `none`, `voluntary`, `full`, `lazy`, `rt`, or the choices that the evidence leaves open.
     pub preemption: Option<String>,
-    /// The command line it was started with.
-    pub command_line: Option<String>,
+    /// The words of its command line that bear on measurements; the others are the owner's business.
+    pub boot_options: Option<Vec<String>>,
     /// Names this boot: another boot is another kernel state, even of the same release.
     pub boot_id: Option<String>,
 }

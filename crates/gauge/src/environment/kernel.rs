@@ -24,9 +24,51 @@ pub(super) fn kernel(tree: &Tree) -> Kernel {
             tree.exists("proc/version")
                 .then(|| std::env::consts::ARCH.to_owned())
         }),
-        command_line,
+        boot_options: command_line.as_deref().map(boot_options),
         boot_id: sysctl("random/boot_id"),
     }
+}
+
+/// Reports are passed on, and a kernel's command line may hold what should not be: only these words.
+fn boot_options(command_line: &str) -> Vec<String> {
+    const BEARING: &[&str] = &[
+        "amd_pstate",
+        "clocksource",
+        "cpufreq",
+        "cpuidle",
+        "haltpoll",
+        "idle",
+        "intel_idle",
+        "intel_pstate",
+        "irqaffinity",
+        "isolcpus",
+        "kthread_cpus",
+        "mitigations",
+        "nohlt",
+        "nohz",
+        "nohz_full",
+        "nosmt",
+        "nowatchdog",
+        "preempt",
+        "processor",
+        "rcu_nocbs",
+        "rcu_nocb_poll",
+        "rcupdate",
+        "skew_tick",
+        "spectre_v2",
+        "threadirqs",
+        "tsc",
+    ];
+    command_line
+        .split_whitespace()
+        // What follows is for init, not for the kernel.
+        .take_while(|word| *word != "--")
+        .filter(|word| {
+            let name = word.split(['=', '.']).next().unwrap_or_default();
+            BEARING.contains(&name) || name.starts_with("cpuidle_")
+        })
+        .map(str::to_owned)
+        .collect()
 }
 
 /// From the surest source to the vaguest. Only root sees the switch of a `PREEMPT_DYNAMIC` kernel; where
@@ -191,6 +233,14 @@ mod tests {
             Some("none or voluntary")
         );
         assert_eq!(preemption_of(&[]), None);
+    }
+
+    #[test]
+    fn only_boot_options_that_bear_on_measurements_are_kept() {
+        let line = "root=UUID=1 password=x isolcpus=2,3 cpuidle_haltpoll.force=1 quiet -- idle=poll\n";
+        let root = fixture(&[("proc/cmdline", line)]);
+        let options = kernel(&Tree::new(root.path())).boot_options.unwrap();
+        assert_eq!(options, ["isolcpus=2,3", "cpuidle_haltpoll.force=1"]);
     }
 
     #[test]
