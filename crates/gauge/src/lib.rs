@@ -1,4 +1,7 @@
 //! The measuring engine of Tautline.
 
 pub mod environment;
+pub mod plan;
+pub mod quantity;
 pub mod report;
+pub mod run;

@@ -150,6 +150,12 @@ pub struct RttSummary {
     pub p999_ns: Option<u64>,
     /// Slowest.
     pub max_ns: Option<u64>,
+    /// Echoes that never came back, or came back too late to be told from lost ones.
+    pub lost: u64,
+    /// Replies to an echo that had already been given up as lost, or that had been answered before.
+    pub stray: u64,
+    /// Replies whose length, sequence or check was wrong.
+    pub corrupted: u64,
 }
 
 /// One driver of the library in one cell.
@@ -238,6 +244,8 @@ pub struct StrategyRow {
     pub evicted_messages: u64,
     /// Payload of `dropped_messages`.
     pub dropped_mib: f64,
+    /// Accepted, not discarded by the library, and never received: what the transport lost.
+    pub lost_messages: u64,
     /// Most that ever waited or was in flight, in encoded bytes.
     pub max_queue_kib: f64,
     /// Crossings of high and low water.
@@ -259,7 +267,7 @@ pub struct StrategyRow {
 /// What the receiver found in the messages' sequence numbers and checks.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Integrity {
-    /// Sequence numbers that never came.
+    /// Sequence numbers that never came, those of evicted messages among them.
     pub gaps: u64,
     /// Sequence numbers that came twice.
     pub duplicates: u64,
