@@ -1,1 +1,37 @@
-//! Placeholder of the first commit.
+//! The session: what a link decides, without a socket, a clock or a thread.
+//!
+//! Bytes, time and results come in as arguments; decisions come out. [`Outbound`] is the sending
+//! half: the exact queue, the strategy, the waiters, pressure and the accounting. [`Inbound`] is the
+//! receiving half: bytes in, frames out. The drivers of the `tautline` crate obey them, and so does
+//! the simulation in `tests/`, which lives through thousands of connections a second.
+//!
+//! This crate is unstable by itself: use what `tautline` re-exports.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod block;
+mod budget;
+mod delay;
+mod framing;
+mod inbound;
+mod outbound;
+mod peers;
+mod pressure;
+mod queue;
+mod strategy;
+mod waiters;
+
+pub use account::{Discarded, SendStatistics, Tally};
+pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
+pub use budget::Budget;
+pub use delay::QueueDelay;
+pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use inbound::{Frames, Inbound};
+pub use outbound::{
+    Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
+    Stopped, Surroundings, Taken, Token,
+};
+pub use pressure::Pressure;
+pub use strategy::{Strategy, UnknownStrategy};
+pub use waiters::{Ticket, TicketState};

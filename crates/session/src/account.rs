@@ -1,0 +1,142 @@
+//! What became of every message and byte.
+
+use std::ops::{Add, AddAssign, SubAssign};
+
+use crate::delay::QueueDelay;
+
+/// A number of messages and their encoded bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Tally {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes as they go to the wire, framing included.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// One message of this length.
+    pub const fn one(bytes: usize) -> Self {
+        Self {
+            messages: 1,
+            bytes: bytes as u64,
+        }
+    }
+
+    /// Nothing at all.
+    pub const fn is_zero(self) -> bool {
+        self.messages == 0 && self.bytes == 0
+    }
+
+    /// The larger of each, for peaks.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.max(other.messages),
+            bytes: self.bytes.max(other.bytes),
+        }
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            messages: self.messages + other.messages,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Tally {
+    fn sub_assign(&mut self, other: Self) {
+        debug_assert!(self.messages >= other.messages && self.bytes >= other.bytes);
+        self.messages -= other.messages;
+        self.bytes -= other.bytes;
+    }
+}
+
+/// Accepted messages that were never wholly written, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Discarded {
+    /// Made room for a fresher one (keeplatest).
+    pub evicted: Tally,
+    /// The connection they were accepted for was lost.
+    pub connection_lost: Tally,
+    /// The link was closed or aborted with them waiting.
+    pub closed: Tally,
+    /// A datagram that the kernel would not send (no route, say); the socket lives on.
+    pub failed: Tally,
+}
+
+impl Discarded {
+    /// All causes together.
+    pub fn total(&self) -> Tally {
+        self.evicted + self.connection_lost + self.closed + self.failed
+    }
+}
+
+/// The sending half's counters at one moment.
+///
+/// They close: `accepted = written + waiting + discarded.total()`, in messages and in bytes. A
+/// message that the end of its connection cut counts as discarded; the bytes of it that the kernel
+/// had taken stay in `written.bytes`, the others are in `discarded`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SendStatistics {
+    /// Sends that said `Ok`.
+    pub accepted: Tally,
+    /// Messages of which the kernel has the last byte: no more than that.
+    pub written: Tally,
+    /// Written bytes less the framing of the written messages. While a message is partly written, or
+    /// after the end of a connection cut one, its framing still counts in.
+    pub written_payload_bytes: u64,
+    /// Queued, and in the hands of a writer.
+    pub waiting: Tally,
+    /// Accepted and never wholly written.
+    pub discarded: Discarded,
+    /// Sends that said `Full`.
+    pub refused: Tally,
+    /// Most that ever waited or was in flight, each of the two by itself.
+    pub peak: Tally,
+    /// Crossings of high and low water, both counted.
+    pub pressure_crossings: u64,
+    /// Sends that had to wait for room.
+    pub waits: u64,
+    /// Messages that the sending thread wrote itself.
+    pub direct_writes: u64,
+    /// Writes asked of the kernel, by whichever thread.
+    pub write_calls: u64,
+    /// Time from being queued to the system call; `None` until a message was queued.
+    pub queue_delay: Option<QueueDelay>,
+}
+
+impl SendStatistics {
+    /// Whether accepted = written + waiting + discarded, in messages and in bytes.
+    pub fn closes(&self) -> bool {
+        self.accepted == self.written + self.waiting + self.discarded.total()
+    }
+}
+
+/// The running sums behind [`SendStatistics`], for a whole queue or for one peer of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Account {
+    pub(crate) accepted: Tally,
+    pub(crate) written: Tally,
+    pub(crate) discarded: Discarded,
+    pub(crate) refused: Tally,
+}
+
+impl Account {
+    /// Accepted, and neither written nor discarded yet.
+    pub(crate) fn waiting(&self) -> Tally {
+        let mut waiting = self.accepted;
+        waiting -= self.written;
+        waiting -= self.discarded.total();
+        waiting
+    }
+}

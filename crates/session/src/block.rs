@@ -1,0 +1,405 @@
+//! Messages side by side in one buffer, with their borders and the times they were queued.
+
+use crate::account::Tally;
+
+/// Room of a pooled block: 64 KiB of payload with its framing, so that a 64 KiB message needs one.
+pub const BLOCK_BYTES: usize = 64 * 1024 + 64;
+
+/// Which peer of a shared queue a message is for. A stream has one peer, [`PeerId::SOLE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PeerId(pub(crate) u32);
+
+impl PeerId {
+    /// The only peer of a queue that is not shared.
+    pub const SOLE: Self = Self(0);
+    /// Marks a message that was taken out of the middle of a queue.
+    pub(crate) const NOBODY: Self = Self(u32::MAX);
+}
+
+/// Whole messages, encoded, side by side. The front one may be partly written.
+///
+/// Blocks come from the driver's pool and go back to it; what a writer takes is a block, so moving it
+/// out of the session is all that "in flight" needs.
+#[derive(Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    messages: Vec<Message>,
+    stamps: Vec<Stamp>,
+    /// The first message that is not wholly written.
+    head: usize,
+    /// The first byte that is not written.
+    head_byte: usize,
+    /// Bytes of the head message that are written.
+    cut_bytes: usize,
+    /// The stamp that covers the head message.
+    head_stamp: usize,
+    /// What is in it for somebody: all from `head` on, less the messages taken out.
+    tally: Tally,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    bytes: u32,
+    peer: PeerId,
+}
+
+/// Messages from `first` up to the next stamp's were queued at `at_ns` or a little after.
+#[derive(Debug, Clone, Copy)]
+struct Stamp {
+    first: u32,
+    at_ns: u64,
+}
+
+/// A message at the front of a block of datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Whom it is for.
+    pub peer: PeerId,
+    /// What to send.
+    pub payload: &'a [u8],
+}
+
+impl Block {
+    /// An empty block with the room of [`BLOCK_BYTES`]; a larger message gets a block of its own size.
+    pub fn with_room(room_bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(room_bytes),
+            ..Self::default()
+        }
+    }
+
+    /// The bytes it can hold without growing.
+    pub const fn room_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Makes it empty again; its buffers keep their room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.messages.clear();
+        self.stamps.clear();
+        (self.head, self.head_byte, self.cut_bytes, self.head_stamp) = (0, 0, 0, 0);
+        self.tally = Tally::default();
+    }
+
+    /// What a stream has to write: everything from the first unwritten byte on.
+    pub fn unwritten(&self) -> &[u8] {
+        &self.bytes[self.head_byte..]
+    }
+
+    /// The datagram at the front, `None` when all are sent.
+    fn front(&mut self) -> Option<Datagram<'_>> {
+        self.skip_taken_out();
+        let message = self.messages.get(self.head)?;
+        let end = self.head_byte + message.bytes as usize;
+        Some(Datagram {
+            peer: message.peer,
+            payload: &self.bytes[self.head_byte..end],
+        })
+    }
+
+    /// The datagrams that are not sent yet, in order.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
+        let mut from = self.head_byte;
+        self.messages[self.head..]
+            .iter()
+            .filter_map(move |message| {
+                let payload = &self.bytes[from..from + message.bytes as usize];
+                from += payload.len();
+                let peer = message.peer;
+                (peer != PeerId::NOBODY).then_some(Datagram { peer, payload })
+            })
+    }
+
+    pub(crate) const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.tally.messages == 0
+    }
+
+    /// Whether its front message is partly written.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.cut_bytes > 0
+    }
+
+    pub(crate) const fn fits(&self, encoded_bytes: usize) -> bool {
+        self.bytes.capacity() - self.bytes.len() >= encoded_bytes
+    }
+
+    pub(crate) fn push(&mut self, header: &[u8], payload: &[u8], peer: PeerId) {
+        let encoded_bytes = header.len() + payload.len();
+        self.bytes.extend_from_slice(header);
+        self.bytes.extend_from_slice(payload);
+        self.messages.push(Message {
+            // The payload limit keeps an encoded message within 32 bits.
+            bytes: encoded_bytes as u32,
+            peer,
+        });
+        self.tally += Tally::one(encoded_bytes);
+    }
+
+    /// The next message pushed, and those after it, were queued at `at_ns`.
+    pub(crate) fn stamp(&mut self, at_ns: u64) {
+        self.stamps.push(Stamp {
+            first: self.messages.len() as u32,
+            at_ns,
+        });
+    }
+
+    /// Says that the head message's first `bytes` are written already.
+    pub(crate) fn cut(&mut self, bytes: usize) {
+        debug_assert!(self.head_byte + bytes <= self.bytes.len() && self.cut_bytes == 0);
+        self.cut_bytes = bytes;
+        self.head_byte += bytes;
+        self.tally.bytes -= bytes as u64;
+    }
+
+    /// Passes over `written_bytes` of a stream; returns what that completed, in messages and in
+    /// bytes written, and tells `delayed` the stamp and number of the completed messages.
+    pub(crate) fn advance(
+        &mut self,
+        written_bytes: usize,
+        mut delayed: impl FnMut(u64, u32),
+    ) -> Tally {
+        debug_assert!(written_bytes <= self.unwritten().len());
+        let first = self.head;
+        if written_bytes == self.unwritten().len() {
+            self.head = self.messages.len();
+            self.cut_bytes = 0;
+        } else {
+            let mut left_bytes = written_bytes;
+            while let Some(message) = self.messages.get(self.head) {
+                let missing_bytes = message.bytes as usize - self.cut_bytes;
+                if left_bytes < missing_bytes {
+                    break;
+                }
+                left_bytes -= missing_bytes;
+                self.cut_bytes = 0;
+                self.head += 1;
+            }
+            self.cut_bytes += left_bytes;
+        }
+        self.head_byte += written_bytes;
+        let completed = Tally {
+            messages: (self.head - first) as u64,
+            bytes: written_bytes as u64,
+        };
+        self.tally -= completed;
+        self.tell_delays(first, self.head, &mut delayed);
+        completed
+    }
+
+    /// Passes over the datagram at the front.
+    pub(crate) fn pass_front(&mut self, delayed: impl FnMut(u64, u32)) -> Option<(PeerId, Tally)> {
+        self.skip_taken_out();
+        let message = *self.messages.get(self.head)?;
+        self.head += 1;
+        self.head_byte += message.bytes as usize;
+        self.tally -= Tally::one(message.bytes as usize);
+        self.tell_delays(self.head - 1, self.head, delayed);
+        Some((message.peer, Tally::one(message.bytes as usize)))
+    }
+
+    /// Takes out the front message, which is not partly written.
+    pub(crate) fn evict_front(&mut self) -> Option<(PeerId, Tally)> {
+        debug_assert!(!self.is_cut());
+        self.pass_front(|_, _| {})
+    }
+
+    /// Takes out the oldest message to `peer`.
+    pub(crate) fn evict_oldest_to(&mut self, peer: PeerId) -> Option<Tally> {
+        let message = self.messages[self.head..]
+            .iter_mut()
+            .find(|message| message.peer == peer)?;
+        message.peer = PeerId::NOBODY;
+        let evicted = Tally::one(message.bytes as usize);
+        self.tally -= evicted;
+        Some(evicted)
+    }
+
+    /// Takes out every message to `peer`.
+    pub(crate) fn take_out(&mut self, peer: PeerId) -> Tally {
+        let mut taken_out = Tally::default();
+        for message in &mut self.messages[self.head..] {
+            if message.peer == peer {
+                message.peer = PeerId::NOBODY;
+                taken_out += Tally::one(message.bytes as usize);
+            }
+        }
+        self.tally -= taken_out;
+        taken_out
+    }
+
+    /// Splits a partly written front message off into `rest`, an empty block with room for it.
+    pub(crate) fn split_cut(&mut self, rest: &mut Self) {
+        debug_assert!(self.is_cut());
+        let message = self.messages[self.head];
+        let rest_bytes = message.bytes as usize - self.cut_bytes;
+        let end = self.head_byte + rest_bytes;
+        rest.bytes
+            .extend_from_slice(&self.bytes[self.head_byte..end]);
+        rest.messages.push(message);
+        rest.cut_bytes = self.cut_bytes;
+        rest.tally = Tally::one(rest_bytes);
+        if let Some(stamp) = self.stamps.get(self.head_stamp) {
+            rest.stamps.push(Stamp {
+                first: 0,
+                at_ns: stamp.at_ns,
+            });
+        }
+        self.head += 1;
+        self.head_byte = end;
+        self.cut_bytes = 0;
+        self.tally -= rest.tally;
+    }
+
+    /// Bytes held by messages that were taken out of the middle.
+    pub(crate) fn dead_bytes(&self) -> usize {
+        self.bytes.len() - self.head_byte - self.tally.bytes as usize
+    }
+
+    /// Moves the messages that are somebody's into `to`, as far as they fit; true when all did.
+    pub(crate) fn drain_into(&mut self, to: &mut Self) -> bool {
+        loop {
+            let at_ns = self.stamps.get(self.head_stamp).map(|stamp| stamp.at_ns);
+            let Some(datagram) = self.front() else {
+                return true;
+            };
+            if !to.fits(datagram.payload.len()) {
+                return false;
+            }
+            if let Some(at_ns) = at_ns
+                && to.stamps.last().is_none_or(|last| last.at_ns != at_ns)
+            {
+                to.stamp(at_ns);
+            }
+            to.push(&[], datagram.payload, datagram.peer);
+            self.evict_front();
+        }
+    }
+
+    /// Each message that is somebody's, from the front on.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (PeerId, Tally)> {
+        let cut_bytes = self.cut_bytes;
+        self.messages[self.head..]
+            .iter()
+            .enumerate()
+            .filter(|(_, message)| message.peer != PeerId::NOBODY)
+            .map(move |(index, message)| {
+                let written_bytes = if index == 0 { cut_bytes } else { 0 };
+                (
+                    message.peer,
+                    Tally::one(message.bytes as usize - written_bytes),
+                )
+            })
+    }
+
+    fn skip_taken_out(&mut self) {
+        while let Some(message) = self.messages.get(self.head)
+            && message.peer == PeerId::NOBODY
+        {
+            self.head += 1;
+            self.head_byte += message.bytes as usize;
+        }
+    }
+
+    /// Tells the stamp of each group that messages `from..to` belong to.
+    fn tell_delays(&mut self, mut from: usize, to: usize, mut delayed: impl FnMut(u64, u32)) {
+        while let Some(stamp) = self.stamps.get(self.head_stamp) {
+            let group_end = self
+                .stamps
+                .get(self.head_stamp + 1)
+                .map_or(usize::MAX, |next| next.first as usize);
+            let end = group_end.min(to);
+            if from < end {
+                delayed(stamp.at_ns, (end - from) as u32);
+                from = end;
+            }
+            if to < group_end {
+                break;
+            }
+            self.head_stamp += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: PeerId = PeerId(1);
+    const TWO: PeerId = PeerId(2);
+
+    fn block(messages: &[(&[u8], PeerId)]) -> Block {
+        let mut block = Block::with_room(256);
+        for (payload, peer) in messages {
+            block.push(b"", payload, *peer);
+        }
+        block
+    }
+
+    fn tally(messages: u64, bytes: u64) -> Tally {
+        Tally { messages, bytes }
+    }
+
+    #[test]
+    fn a_write_may_end_anywhere_and_the_rest_is_what_was_not_written() {
+        for written in 0..=6 {
+            let mut block = block(&[(b"ab", ONE), (b"", ONE), (b"cdef", ONE)]);
+            let completed = block.advance(written, |_, _| {});
+            assert_eq!(block.unwritten(), &b"abcdef"[written..]);
+            assert_eq!(completed.bytes, written as u64);
+            assert_eq!(block.is_cut(), [1, 3, 4, 5].contains(&written));
+            assert_eq!(
+                completed.messages + block.tally().messages,
+                3,
+                "after {written}"
+            );
+        }
+    }
+
+    #[test]
+    fn splitting_a_cut_message_off_keeps_order_and_bytes() {
+        let mut block = block(&[(b"abc", ONE), (b"de", ONE)]);
+        block.advance(1, |_, _| {});
+        let mut rest = Block::with_room(8);
+        block.split_cut(&mut rest);
+        assert_eq!((rest.unwritten(), rest.tally()), (&b"bc"[..], tally(1, 2)));
+        assert_eq!(
+            (block.unwritten(), block.tally()),
+            (&b"de"[..], tally(1, 2))
+        );
+        assert_eq!(rest.advance(2, |_, _| {}), tally(1, 2));
+    }
+
+    #[test]
+    fn the_oldest_to_a_peer_leaves_the_others_in_order() {
+        let mut block = block(&[(b"a", ONE), (b"bb", TWO), (b"c", ONE), (b"dd", TWO)]);
+        assert_eq!(block.evict_oldest_to(TWO), Some(tally(1, 2)));
+        assert_eq!(block.tally(), tally(3, 4));
+        assert_eq!(block.dead_bytes(), 2);
+        let mut sent = Vec::new();
+        while let Some(datagram) = block.front() {
+            sent.push(datagram.payload.to_vec());
+            block.pass_front(|_, _| {});
+        }
+        assert_eq!(sent, [b"a".to_vec(), b"c".to_vec(), b"dd".to_vec()]);
+        assert!(block.is_empty());
+    }
+
+    #[test]
+    fn delays_are_told_once_per_message_by_the_stamp_of_its_group() {
+        let mut block = Block::with_room(64);
+        block.stamp(100);
+        block.push(b"", b"a", ONE);
+        block.push(b"", b"b", ONE);
+        block.stamp(200);
+        block.push(b"", b"c", ONE);
+        let mut told = Vec::new();
+        block.advance(1, |at_ns, messages| told.push((at_ns, messages)));
+        block.advance(2, |at_ns, messages| told.push((at_ns, messages)));
+        assert_eq!(told, [(100, 1), (100, 1), (200, 1)]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Sends that wait for room, served in order.
+
+use std::collections::VecDeque;
+
+use crate::account::Tally;
+
+/// A place in the line of sends that wait for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(u64);
+
+/// What has become of a waiting send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TicketState {
+    /// Still in line.
+    Waiting,
+    /// Room is reserved for it.
+    Granted,
+    /// Its connection ended first.
+    NotConnected,
+    /// The link was closed first.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: Ticket,
+    encoded_bytes: usize,
+    state: TicketState,
+}
+
+/// The line. Grants go to the front only, so whoever came first is served first.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    line: VecDeque<Waiter>,
+    /// How many in the line still wait.
+    waiting: usize,
+    /// Room reserved for those granted that have not come to take it.
+    granted: Tally,
+    /// Whose state changed and who were not told yet.
+    untold: VecDeque<Ticket>,
+    issued: u64,
+}
+
+impl Waiters {
+    pub(crate) const fn anyone_waits(&self) -> bool {
+        self.waiting > 0
+    }
+
+    pub(crate) const fn granted(&self) -> Tally {
+        self.granted
+    }
+
+    pub(crate) fn join(&mut self, encoded_bytes: usize) -> Ticket {
+        let ticket = Ticket(self.issued);
+        self.issued += 1;
+        self.waiting += 1;
+        self.line.push_back(Waiter {
+            ticket,
+            encoded_bytes,
+            state: TicketState::Waiting,
+        });
+        ticket
+    }
+
+    pub(crate) fn state(&self, ticket: Ticket) -> Option<TicketState> {
+        let waiter = self.line.iter().find(|waiter| waiter.ticket == ticket)?;
+        Some(waiter.state)
+    }
+
+    /// Takes somebody out of the line, with whatever was reserved for them.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<TicketState> {
+        let index = self
+            .line
+            .iter()
+            .position(|waiter| waiter.ticket == ticket)?;
+        let waiter = self.line.remove(index)?;
+        match waiter.state {
+            TicketState::Waiting => self.waiting -= 1,
+            TicketState::Granted => self.granted -= Tally::one(waiter.encoded_bytes),
+            TicketState::NotConnected | TicketState::Closed => {}
+        }
+        self.untold.retain(|&untold| untold != ticket);
+        Some(waiter.state)
+    }
+
+    /// Grants room from the front of the line, for as long as `reserve` finds it.
+    pub(crate) fn grant(&mut self, mut reserve: impl FnMut(usize, Tally) -> bool) {
+        if self.waiting == 0 {
+            return;
+        }
+        for waiter in &mut self.line {
+            if waiter.state != TicketState::Waiting {
+                continue;
+            }
+            if !reserve(waiter.encoded_bytes, self.granted) {
+                break;
+            }
+            waiter.state = TicketState::Granted;
+            self.waiting -= 1;
+            self.granted += Tally::one(waiter.encoded_bytes);
+            self.untold.push_back(waiter.ticket);
+        }
+    }
+
+    /// Nobody in the line will be served; returns the room that had been reserved.
+    pub(crate) fn dismiss(&mut self, state: TicketState) -> Tally {
+        for waiter in &mut self.line {
+            if matches!(waiter.state, TicketState::Waiting | TicketState::Granted) {
+                waiter.state = state;
+                self.untold.push_back(waiter.ticket);
+            }
+        }
+        self.waiting = 0;
+        std::mem::take(&mut self.granted)
+    }
+
+    /// Somebody whose state changed.
+    pub(crate) fn tell(&mut self) -> Option<Ticket> {
+        self.untold.pop_front()
+    }
+}
