@@ -4,6 +4,7 @@ pub mod clock;
 pub mod environment;
 pub mod plan;
 pub mod probe;
+pub mod quantity;
 pub mod recorder;
 pub mod report;
 pub mod run;

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::environment::{Doubt, Environment};
+use crate::environment::{Doubt, Environment, Evidence};
 
 /// The schema that this report follows, as its first field says.
 pub const SCHEMA: &str = "tautline.report/1";
@@ -29,6 +29,8 @@ pub struct Report {
     pub clock: Clock,
     /// The machine, and what was asked of it and granted.
     pub environment: Environment,
+    /// What the run measured about the machine.
+    pub evidence: Evidence,
     /// The other end's record, where there is another end.
     pub peer: Option<Environment>,
     /// Whether both ends are one host.
@@ -311,6 +313,45 @@ pub struct StrategyRun {
     pub integrity: Integrity,
     /// The control's rate in the same run.
     pub control_received_mib_per_s: Option<f64>,
+    /// The sending end's own statistics after the drain.
+    pub sender: EndStatistics,
+    /// The receiving end's own statistics after the drain.
+    pub receiver: EndStatistics,
+}
+
+/// One end of a stream as the library's own statistics describe it. Encoded bytes, framing included.
+///
+/// accepted = written + waiting + discarded holds in messages and in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct EndStatistics {
+    /// Sends that said `Ok`.
+    pub accepted_messages: u64,
+    /// Their encoded bytes.
+    pub accepted_bytes: u64,
+    /// Messages of which the kernel has the last byte.
+    pub written_messages: u64,
+    /// Their encoded bytes.
+    pub written_bytes: u64,
+    /// Still waiting or in flight when this was read.
+    pub waiting_messages: u64,
+    /// Their encoded bytes.
+    pub waiting_bytes: u64,
+    /// Accepted and then discarded, whatever the cause.
+    pub discarded_messages: u64,
+    /// Their encoded bytes.
+    pub discarded_bytes: u64,
+    /// Sends refused.
+    pub refused_messages: u64,
+    /// Their encoded bytes.
+    pub refused_bytes: u64,
+    /// Most that ever waited or was in flight.
+    pub max_queued_bytes: u64,
+    /// Crossings of high and low water.
+    pub pressure_events: u64,
+    /// Messages received.
+    pub received_messages: u64,
+    /// Their payload.
+    pub received_payload_bytes: u64,
 }
 
 /// A cell that was asked for and cannot be.
