@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod environment;
+pub mod placement;
 pub mod plan;
 pub mod probe;
 pub mod quantity;

@@ -87,7 +87,7 @@ impl Arrivals {
         if sequence == self.next {
             // The common case: in order. A new word of the ring is clean when it is entered.
             let word = &mut self.seen[word_of(sequence)];
-            *word = if sequence % 64 == 0 {
+            *word = if sequence.is_multiple_of(64) {
                 1
             } else {
                 *word | bit_of(sequence)

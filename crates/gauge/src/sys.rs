@@ -2,3 +2,5 @@
 //! like the man page. The only module of this crate with `unsafe`.
 
 pub(crate) mod clock;
+pub(crate) mod memory;
+pub(crate) mod sched;
