@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_session::FrameFault;
@@ -14,8 +15,10 @@ use crate::address::{Address, AddressError};
 /// Why something could not be started or done, in one line: what was tried, where, and why not.
 ///
 /// "connect to tcp://10.0.0.5:9000: connection refused"
-// Boxed: a `Result` that nearly always holds Ok should not be as wide as the rarest error.
-pub struct Error(Box<Report>);
+// Shared: a `Result` that nearly always holds Ok should not be as wide as the rarest error, and both
+// a callback and a waiting thread are told of the same one.
+#[derive(Clone)]
+pub struct Error(Arc<Report>);
 
 /// What an [`Error`] is about, for callers that branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,7 +156,7 @@ impl Error {
         why: String,
         cause: Option<io::Error>,
     ) -> Self {
-        Self(Box::new(Report {
+        Self(Arc::new(Report {
             kind,
             operation,
             address: address.cloned(),

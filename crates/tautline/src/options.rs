@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, Strategy};
+use tautline_session::{Framing, OutboundOptions, Strategy};
 
 use crate::address::{Address, UdsName};
 use crate::error::Error;
@@ -116,6 +116,19 @@ impl LinkOptions {
             ));
         }
         validate_spin(self.spin)
+    }
+
+    /// The queue of such a link.
+    pub(crate) fn outbound(&self) -> OutboundOptions {
+        OutboundOptions {
+            strategy: self.strategy,
+            framing: self.framing,
+            queue_limit_bytes: self.queue_limit_bytes,
+            queue_limit_messages: self.queue_limit_messages,
+            frame_limit_bytes: self.frame_limit_bytes,
+            shared: false,
+            budget: None,
+        }
     }
 
     fn validate_for_transport(&self, address: &Address) -> Result<(), Error> {

@@ -91,11 +91,32 @@ pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
     Ok(state)
 }
 
+/// `setsockopt(2)` of an int.
+#[expect(unsafe_code, reason = "libc call")]
+pub(super) fn setsockopt_int(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    // SAFETY: the value is an int of the length that is passed.
+    super::retry(|| unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            ptr::from_ref(&value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        ) as isize
+    })?;
+    Ok(())
+}
+
 #[expect(
     unsafe_code,
     reason = "libc has no constructor, and padding differs by platform"
 )]
-fn empty_msghdr() -> libc::msghdr {
+pub(super) fn empty_msghdr() -> libc::msghdr {
     // SAFETY: msghdr is numbers and pointers: all zeroes are an empty one.
     unsafe { mem::zeroed() }
 }

@@ -6,6 +6,8 @@ use super::*;
 use crate::error::ErrorKind;
 
 mod tcp;
+mod udp;
+mod uds;
 
 /// Longer than anything on this machine takes; a test that gets here has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -84,4 +86,9 @@ fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
 
 fn message<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     result.unwrap_err().to_string()
+}
+
+/// Some containers have no IPv6; there is nothing to see then.
+fn has_ipv6() -> bool {
+    std::net::UdpSocket::bind("[::1]:0").is_ok()
 }
