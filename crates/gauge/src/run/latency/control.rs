@@ -1,15 +1,13 @@
 //! The control's side of a round: raw blocking sockets, one thread at each end.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use super::exchange::{Exchange, Fault, Reply};
 use crate::control::{EchoClient, End, serve_echo};
 use crate::plan::Transport;
 use crate::run::Broken;
-use crate::run::latency::Site;
+use crate::run::site::Site;
 use crate::run::supervise::STALL;
 
 /// A raw client and its raw server, which ends when this is dropped.
@@ -22,7 +20,7 @@ pub(super) struct ControlEcho {
 }
 
 impl ControlEcho {
-    pub(super) fn start(site: &Site<'_>) -> Result<Self, Broken> {
+    pub(super) fn start(site: &Site) -> Result<Self, Broken> {
         let setup = |cause: io::Error| Broken::Setup(cause.to_string());
         let host = site.addresses.control_host(site.transport);
         let (client, server) = End::pair(site.transport, host).map_err(setup)?;
@@ -35,7 +33,11 @@ impl ControlEcho {
             let end = end.try_clone().map_err(setup)?;
             site.pulse.on_close(move || end.shutdown());
         }
-        let server = start_server(site, server)?;
+        let wire_bytes = site.payload_bytes + site.transport.overhead_bytes();
+        let server = site.spawn(site.seats.server("control-server"), move || {
+            // Its end is the client's to judge: an error here is a missing reply there.
+            let _ = serve_echo(&server, wire_bytes);
+        })?;
         let client = EchoClient::new(client, site.transport, site.payload_bytes);
         Ok(Self { client, closer, server: Some(server) })
     }
@@ -57,40 +59,16 @@ impl Exchange for ControlEcho {
     }
 
     #[inline]
-    fn send(&mut self) -> Result<(), String> {
+    fn send(&mut self, _whole: bool) -> Result<(), String> {
         self.client.send().map_err(|cause| format!("control: send: {cause}"))
     }
 
     #[inline]
-    fn recv(&mut self, _whole: bool) -> Result<Reply<'_>, Fault> {
+    fn recv(&mut self) -> Result<Reply<'_>, Fault> {
         match self.client.recv() {
             Ok(message) => Ok(Reply::Bytes(message)),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(Fault::NoReply),
             Err(cause) => Err(Fault::Broken(format!("control: receive: {cause}"))),
         }
-    }
-}
-
-fn start_server(site: &Site<'_>, end: End) -> Result<JoinHandle<()>, Broken> {
-    let seat = site.seats.server("control-server");
-    let register = Arc::clone(&site.register);
-    let wire_bytes = site.payload_bytes + site.transport.overhead_bytes();
-    let (seated, is_seated) = mpsc::sync_channel(1);
-    let server = thread::Builder::new()
-        .name("gauge-control".to_owned())
-        .spawn(move || {
-            let outcome = seat.take(&register);
-            let go_on = outcome.is_ok();
-            let _ = seated.send(outcome);
-            if go_on {
-                // Its end is the client's to judge: an error here is a missing reply there.
-                let _ = serve_echo(&end, wire_bytes);
-            }
-        })
-        .map_err(|cause| Broken::Setup(format!("start a thread: {cause}")))?;
-    match is_seated.recv() {
-        Ok(Ok(())) => Ok(server),
-        Ok(Err(refused)) => Err(Broken::Setup(refused.to_string())),
-        Err(_) => Err(Broken::Setup("the control's server ended at once".to_owned())),
     }
 }

@@ -11,18 +11,18 @@ pub(super) trait Exchange {
     /// The payload of the next message.
     fn payload_mut(&mut self) -> &mut [u8];
 
-    /// Sends the message.
+    /// Sends the message. `whole` asks for the contents of the reply to be compared too, where the
+    /// caller does not do that itself.
     ///
     /// # Errors
     /// Why it could not be sent, in words.
-    fn send(&mut self) -> Result<(), String>;
+    fn send(&mut self, whole: bool) -> Result<(), String>;
 
-    /// Waits for one reply. `whole` asks for its contents to be compared too, where that is not
-    /// left to the caller.
+    /// Waits for one reply.
     ///
     /// # Errors
     /// [`Fault`].
-    fn recv(&mut self, whole: bool) -> Result<Reply<'_>, Fault>;
+    fn recv(&mut self) -> Result<Reply<'_>, Fault>;
 }
 
 /// One reply.
@@ -78,7 +78,7 @@ pub(super) fn run_block(
     while echoes < order.echoes && end_ns < order.until_ns && !pulse.is_stopping() {
         write(exchange.payload_mut(), *sequence, order.whole);
         let sent_ns = now_ns();
-        exchange.send()?;
+        exchange.send(order.whole)?;
         end_ns = await_reply(exchange, payload_bytes, sent_ns, *sequence, order.whole, recorder)?;
         pulse.beat(end_ns);
         *sequence += 1;
@@ -114,7 +114,7 @@ fn await_reply(
     recorder: &mut Recorder,
 ) -> Result<u64, String> {
     loop {
-        match exchange.recv(whole) {
+        match exchange.recv() {
             Ok(reply) => {
                 let received_ns = now_ns();
                 let found = match reply {
@@ -173,12 +173,12 @@ mod tests {
             &mut self.payload
         }
 
-        fn send(&mut self) -> Result<(), String> {
+        fn send(&mut self, _whole: bool) -> Result<(), String> {
             self.pending = self.script.pop_front().ok_or("the script is over")?.into();
             Ok(())
         }
 
-        fn recv(&mut self, _whole: bool) -> Result<Reply<'_>, Fault> {
+        fn recv(&mut self) -> Result<Reply<'_>, Fault> {
             self.reply = self.pending.pop_front().expect("the loop waits once too often")?;
             Ok(Reply::Bytes(&self.reply))
         }
