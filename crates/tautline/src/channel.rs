@@ -375,7 +375,12 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
-fn write_one(outlet: &impl Outlet, header: &Header, message: &[u8], peer: PeerId) -> DirectWrite {
+pub(crate) fn write_one(
+    outlet: &impl Outlet,
+    header: &Header,
+    message: &[u8],
+    peer: PeerId,
+) -> DirectWrite {
     let encoded_bytes = header.len() + message.len();
     if encoded_bytes == 0 && !outlet.is_datagram() {
         return DirectWrite::Whole;
@@ -389,7 +394,7 @@ fn write_one(outlet: &impl Outlet, header: &Header, message: &[u8], peer: PeerId
     }
 }
 
-fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
+pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
     if bytes.is_empty() {
         return (0, None);
     }
@@ -400,7 +405,7 @@ fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>
     }
 }
 
-fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
+pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
     let mut sent = 0;
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
@@ -417,7 +422,7 @@ fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-const fn refused(refusal: Refusal) -> SendError {
+pub(crate) const fn refused(refusal: Refusal) -> SendError {
     match refusal {
         Refusal::Full => SendError::Full,
         Refusal::WouldWait => SendError::WouldDeadlock,

@@ -24,7 +24,7 @@ pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
 pub(crate) use turn::Turn;
 
-use spin::Spin;
+pub(crate) use spin::{Polled, Spin};
 
 /// Everything that one I/O thread owns.
 pub(crate) struct Driver {

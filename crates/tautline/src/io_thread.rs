@@ -77,7 +77,10 @@ impl IoThread {
             io: Arc::clone(&io),
             id,
         };
-        let channel = Arc::new(Channel::new(Outbound::new(&options.outbound()), home));
+        let channel = Arc::new(Channel::new(
+            Outbound::new(&options.outbound(address)),
+            home,
+        ));
         let link = Arc::new(LinkShared::new(
             id,
             address.clone(),

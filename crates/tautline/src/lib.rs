@@ -31,6 +31,7 @@ compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks an
 
 mod address;
 mod channel;
+mod direct;
 mod driver;
 mod error;
 mod handler;
@@ -45,6 +46,7 @@ mod sys;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
+pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_thread::IoThread;

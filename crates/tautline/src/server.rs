@@ -143,7 +143,7 @@ impl ServerShared {
     pub(crate) fn outbound_options(&self, options: &LinkOptions) -> OutboundOptions {
         OutboundOptions {
             budget: Some(Arc::clone(&self.budget)),
-            ..options.outbound()
+            ..options.outbound(&self.address)
         }
     }
 

@@ -25,3 +25,6 @@ fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

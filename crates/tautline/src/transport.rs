@@ -2,7 +2,7 @@
 //!
 //! Everything above asks for a [`Socket`] or a [`Listener`] and never for a file descriptor's
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
-//! waits, except [`resolve`] of a name, and what a caller asks to wait.
+//! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
 mod resolve;
 mod socket;

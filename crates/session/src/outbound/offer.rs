@@ -185,6 +185,7 @@ impl Outbound {
             self.in_flight = accepted;
             return Offer::WriteNow(Token {
                 generation: self.generation,
+                timed: caller != Caller::Direct,
             });
         }
 

@@ -26,6 +26,7 @@ impl Outbound {
         Some(Taken {
             token: Token {
                 generation: self.generation,
+                timed: true,
             },
             caller,
             taken_ns: surroundings.now_ns(),
@@ -113,7 +114,9 @@ impl Outbound {
                 self.put_rest_first(&header, message, peer, bytes, surroundings);
             }
         }
-        self.hot.write_ended(surroundings.now_ns());
+        if token.timed {
+            self.hot.write_ended(surroundings.now_ns());
+        }
         self.pressure.judge(self.busy());
         self.grant();
         self.call_driver()

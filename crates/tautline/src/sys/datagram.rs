@@ -283,3 +283,72 @@ fn slice_of(bytes: *mut u8, length: usize) -> libc::iovec {
 
 /// One message of each kind takes 32 and 40 bytes.
 const CONTROL_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Receives a datagram that brings `IP_PKTINFO`, with only so much room to tell of it.
+    fn receive_with_room(room: usize) -> (usize, Option<LocalEnd>) {
+        let server = UdpSocket::bind("0.0.0.0:0").unwrap();
+        set_ip_pktinfo(server.as_fd()).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        client.send_to(b"ask", ("127.0.0.2", port)).unwrap();
+        let mut buffer = [0; 16];
+        let mut control = Control::with_room(room);
+        let received = recvmsg_to(server.as_fd(), &mut buffer, &mut control, 0);
+        let (count, from, local) = received.unwrap();
+        assert_eq!(from.as_socket(), client.local_addr().ok());
+        (count, local)
+    }
+
+    #[test]
+    fn control_messages_that_are_cut_are_not_believed() {
+        let whole = LocalEnd {
+            ip: [127, 0, 0, 2].into(),
+            interface: super::super::net::if_nametoindex("lo").unwrap(),
+        };
+        // A header is 16 bytes and in_pktinfo 12: from 28 on it is whole.
+        for room in 0..CONTROL_BYTES {
+            let expected = (room >= 28).then_some(whole);
+            assert_eq!(
+                receive_with_room(room),
+                (3, expected),
+                "{room} bytes of room"
+            );
+        }
+    }
+
+    #[test]
+    fn the_source_is_the_one_asked_for() {
+        let server = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = client.local_addr().unwrap();
+        let from = LocalEnd {
+            ip: [127, 0, 0, 7].into(),
+            interface: 0,
+        };
+        sendmsg_from(server.as_fd(), b"answer", to, from, 0).unwrap();
+        let (bytes, seen) = client.recv_from(&mut [0; 16]).unwrap();
+        assert_eq!((bytes, seen.ip()), (6, from.ip));
+    }
+
+    #[test]
+    fn a_source_that_is_not_ours_is_an_error() {
+        let server = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let from = LocalEnd {
+            ip: [198, 51, 100, 1].into(),
+            interface: 0,
+        };
+        let to = server.local_addr().unwrap().port();
+        let to = SocketAddr::from(([127, 0, 0, 1], to));
+        let error = sendmsg_from(server.as_fd(), b"x", to, from, 0).unwrap_err();
+        // The second one is older kernels'.
+        let expected = [Some(libc::ENETUNREACH), Some(libc::EINVAL)];
+        assert!(expected.contains(&error.raw_os_error()), "{error}");
+    }
+}

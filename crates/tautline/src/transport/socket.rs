@@ -91,6 +91,9 @@ impl Socket {
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
         }
+        if header.len() + payload.len() <= sys::socket::GATHER_LIMIT_BYTES {
+            return sys::socket::send_gathered(self.as_fd(), header, payload, flags);
+        }
         let slices = [IoSlice::new(header), IoSlice::new(payload)];
         sys::socket::sendmsg(self.as_fd(), &slices, flags)
     }

@@ -1,14 +1,14 @@
 //! What only UDP does: one socket for many peers, and errors that end nothing.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use socket2::Domain;
+use socket2::{Domain, SockRef};
 
 use super::{Arrived, Kind, Socket, bind_inet, configure, resolve};
 use crate::address::Address;
 use crate::error::{Error, ErrorKind};
-use crate::options::ServerOptions;
+use crate::options::{LinkOptions, ServerOptions};
 use crate::sys::datagram::{self, Control, LocalEnd};
 
 /// A peer of a UDP server: its address, and the address of ours that it asks.
@@ -67,6 +67,52 @@ impl Socket {
         }
     }
 
+    /// A socket that sends to and receives from this peer alone. What this one has received stays
+    /// here.
+    ///
+    /// A socket that is bound to every address cannot be told by `connect` to answer from the one
+    /// that was asked. So there it is another socket, bound to that address and the same port, which
+    /// the kernel prefers from then on.
+    pub(crate) fn connected_to(
+        &self,
+        remote: &Remote,
+        address: &Address,
+        options: &LinkOptions,
+    ) -> Result<Option<Self>, Error> {
+        let failed = |cause| Error::connect(address, cause);
+        let Some(ip) = remote.local else {
+            let connected = SockRef::from(&self.as_fd()).connect(&remote.address.into());
+            return connected.map(|()| None).map_err(failed);
+        };
+        let port = SockRef::from(&self.as_fd()).local_addr().map_err(failed)?;
+        let port = port.as_socket().map_or(0, |local| local.port());
+        let local = match ip {
+            // A dual-stack socket's IPv4 peers are asked from an IPv6 socket, mapped.
+            IpAddr::V4(v4) if remote.address.is_ipv6() => {
+                SocketAddr::new(v4.to_ipv6_mapped().into(), port)
+            }
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, remote.interface).into(),
+            IpAddr::V4(_) => SocketAddr::new(ip, port),
+        };
+        let socket = Self::create(Kind::Udp, Domain::for_address(local)).map_err(failed)?;
+        configure(&socket, address, options)?;
+        for sharing in [self, &socket] {
+            // Both have to allow it, and only for this moment are there two.
+            let fd = sharing.as_fd();
+            SockRef::from(&fd).set_reuse_address(true).map_err(failed)?;
+        }
+        let bound = SockRef::from(&socket.as_fd()).bind(&local.into());
+        let connected =
+            bound.and_then(|()| SockRef::from(&socket.as_fd()).connect(&remote.address.into()));
+        SockRef::from(&self.as_fd())
+            .set_reuse_address(false)
+            .map_err(failed)?;
+        SockRef::from(&socket.as_fd())
+            .set_reuse_address(false)
+            .map_err(failed)?;
+        connected.map(|()| Some(socket)).map_err(failed)
+    }
+
     /// Receives one datagram. Never waits.
     pub(crate) fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(Arrived, Remote)> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
@@ -117,7 +163,8 @@ impl Remote {
 /// routes and filters: an event and a counter. The socket goes on.
 ///
 /// The first rows are what Linux makes of ICMP messages (`icmp_err_convert`, `icmpv6_err_convert`
-/// in the kernel), the last one what the local side says in their place.
+/// in the kernel), the rest what the local side says in their place: filtered, the interface down,
+/// too long, or an address to send from that this machine no longer has.
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -134,6 +181,8 @@ pub(crate) fn is_icmp(error: &io::Error) -> bool {
                 | libc::EMSGSIZE
                 | libc::EPERM
                 | libc::ENETDOWN
+                | libc::EADDRNOTAVAIL
+                | libc::EINVAL
         )
     )
 }

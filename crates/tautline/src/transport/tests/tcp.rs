@@ -115,10 +115,11 @@ fn nobody_connects_to_port_zero() {
 
 #[test]
 fn a_refused_connection_says_what_where_and_why() {
-    let vacant = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
+    // Bound, so that nobody else gets the port, and never listening.
+    let mute = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    mute.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
         .unwrap();
+    let vacant = mute.local_addr().unwrap().as_socket().unwrap();
     let error = connect(&Address::tcp(vacant)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connect);
     assert_eq!(
@@ -419,6 +420,30 @@ fn waiting_ends_at_the_deadline_with_nothing() {
     assert_eq!((nothing.read, nothing.write), (false, false));
     let writable = client.wait_ready(both, deadline()).unwrap();
     assert_eq!((writable.read, writable.write), (false, true));
+}
+
+#[test]
+fn out_of_descriptors_the_connection_waits_until_there_is_one() {
+    run_again(
+        "ulimit -n 40",
+        "transport::tests::tcp::with_few_descriptors_the_connection_waits",
+    );
+}
+
+#[test]
+#[ignore = "takes every descriptor of its process: run by the test above"]
+fn with_few_descriptors_the_connection_waits() {
+    let listener = listen_on("tcp://127.0.0.1:0");
+    let client = connect(&listener.local_address()).unwrap();
+    client.send(b"", b"patience", Wait::No).unwrap();
+    assert!(listener.wait_ready(READ, deadline()).unwrap().read);
+    let mut hoard = Vec::new();
+    while let Ok(descriptor) = listener.as_fd().try_clone_to_owned() {
+        hoard.push(descriptor);
+    }
+    assert!(is_shortage(&listener.accept().unwrap_err()));
+    hoard.pop();
+    expect_bytes(&listener.accept().unwrap(), b"patience");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! UDP: borders, sources and errors.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use super::*;
 
@@ -177,32 +177,73 @@ fn a_dual_stack_server_answers_both_families_from_what_was_asked() {
 }
 
 #[test]
+fn a_link_local_peer_is_answered_on_its_interface() {
+    let Some(own) = link_local_address() else {
+        return;
+    };
+    let server = serve("udp://[::]:0");
+    let client = UdpSocket::bind(own).unwrap();
+    client.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let asked = SocketAddrV6::new(*own.ip(), port(&server), 0, own.scope_id());
+    client.send_to(b"ask", asked).unwrap();
+
+    let mut buffer = [0; 64];
+    let (_, remote) = receive_from(&server, &mut buffer);
+    assert_eq!(remote.local, Some(IpAddr::V6(*own.ip())));
+    assert_ne!(remote.interface, 0);
+    server.send_to(b"answer", &remote).unwrap();
+    assert_eq!(client.recv_from(&mut buffer).unwrap(), (6, asked.into()));
+}
+
+/// An address that means nothing without its interface, where this machine has one that is ready.
+fn link_local_address() -> Option<SocketAddrV6> {
+    let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+    table.lines().find_map(|line| {
+        let mut columns = line.split_whitespace();
+        let ip = u128::from_str_radix(columns.next()?, 16).ok()?;
+        let scope = u32::from_str_radix(columns.next()?, 16).ok()?;
+        let ip = Ipv6Addr::from_bits(ip);
+        let own = SocketAddrV6::new(ip, 0, 0, scope);
+        (ip.is_unicast_link_local() && UdpSocket::bind(own).is_ok()).then_some(own)
+    })
+}
+
+#[test]
 fn a_refusal_by_icmp_is_told_and_the_socket_lives_on() {
-    // A port that was free a moment ago: nobody else gets it, for the kernel hands out others first.
-    let vacant = plain_client("127.0.0.1:0").local_addr().unwrap();
-    let client = connect(&Address::udp(vacant)).unwrap();
+    // Connected elsewhere, it holds the port and yet takes nothing of ours: the kernel refuses.
+    let aloof = plain_client("127.0.0.1:0");
+    aloof.connect("127.0.0.1:9").unwrap();
+    let client = connect(&Address::udp(aloof.local_addr().unwrap())).unwrap();
     client.send(b"", b"anybody?", Wait::No).unwrap();
 
-    // The report is there as soon as the send returns, on loopback; wait for it all the same.
     assert!(client.wait_ready(READ, deadline()).unwrap().read);
     let refused = client.recv(&mut [0; 16], Wait::No).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     assert!(is_icmp(&refused));
     assert!(!is_transient(&refused));
 
-    let server = UdpSocket::bind(vacant).unwrap();
-    server.set_read_timeout(Some(WATCHDOG)).unwrap();
+    client.send(b"", b"anybody?", Wait::No).unwrap();
+    // A send brings the report of the one before, and is then not sent itself.
+    assert!(client.wait_ready(READ, deadline()).unwrap().read);
+    assert!(is_icmp(&client.send(b"", b"lost", Wait::No).unwrap_err()));
+
+    let Address::Udp { port, .. } = client.local_address().unwrap() else {
+        panic!("not udp");
+    };
+    aloof.connect(("127.0.0.1", port)).unwrap();
     client.send(b"", b"and now?", Wait::No).unwrap();
     let mut buffer = [0; 16];
-    assert_eq!(server.recv(&mut buffer).unwrap(), 8);
+    let bytes = aloof.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..bytes], b"and now?");
 }
 
 #[test]
 fn a_server_hears_nothing_of_peers_that_left() {
     let server = serve("udp://127.0.0.1:0");
-    let vacant = plain_client("127.0.0.1:0").local_addr().unwrap();
+    let aloof = plain_client("127.0.0.1:0");
+    aloof.connect("127.0.0.1:9").unwrap();
     let remote = Remote {
-        address: vacant,
+        address: aloof.local_addr().unwrap(),
         local: None,
         interface: 0,
     };

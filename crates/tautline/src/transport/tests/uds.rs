@@ -1,6 +1,7 @@
 //! Unix sockets: names, files and modes.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -234,6 +235,37 @@ fn of_servers_that_start_at_once_over_a_stale_file_one_wins_and_is_reached() {
 }
 
 #[test]
+fn somebody_who_keeps_the_folder_locked_delays_a_start_but_does_not_prevent_it() {
+    let (folder, path) = fresh();
+    leave_stale(&path);
+    let folder = fs::File::open(folder.path()).unwrap();
+    sys::file::flock_exclusive(folder.as_fd()).unwrap();
+    let listener = listen_at(&path).unwrap();
+    pair(&listener);
+}
+
+#[test]
+fn a_start_lets_go_of_the_folder() {
+    let (folder, path) = fresh();
+    let _listener = listen_at(&path).unwrap();
+    let folder = fs::File::open(folder.path()).unwrap();
+    sys::file::flock_exclusive(folder.as_fd()).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_missing_is_named_by_the_system() {
+    let (folder, _) = fresh();
+    let path = folder.path().join("missing/x.sock");
+    assert_eq!(
+        message(listen_at(&path)),
+        format!(
+            "listen on uds://{}: no such file or directory",
+            path.display()
+        )
+    );
+}
+
+#[test]
 fn a_listener_removes_only_its_own_file() {
     let (_folder, path) = fresh();
     let listener = listen_at(&path).unwrap();
@@ -266,8 +298,7 @@ fn a_listener_that_cannot_start_leaves_nothing() {
 }
 
 #[test]
-fn the_mode_is_the_one_asked_for_whatever_the_umask() {
-    // The umask of the tests is an ordinary 022 or 077: it takes from 0o666 and 0o777.
+fn the_mode_is_the_one_asked_for() {
     for wanted in [0o600, 0o660, 0o666, 0o777, 0o700, 0o000] {
         let (_folder, path) = fresh();
         let listener = listen_with_mode(&path, wanted);
@@ -275,6 +306,17 @@ fn the_mode_is_the_one_asked_for_whatever_the_umask() {
         assert!(fs::symlink_metadata(&path).unwrap().file_type().is_socket());
         drop(listener);
         assert!(!path.exists());
+    }
+}
+
+#[test]
+fn the_umask_neither_adds_to_the_mode_nor_takes_from_it() {
+    // The umask belongs to the process: one of its own for each.
+    for umask in ["000", "022", "077"] {
+        run_again(
+            &format!("umask {umask}"),
+            "transport::tests::uds::the_mode_is_the_one_asked_for",
+        );
     }
 }
 
