@@ -149,7 +149,10 @@ fn keeplatest_is_full_where_a_half_written_message_leaves_no_room(transport: Tra
     let large = vec![1; 900_000];
     assert_eq!(link.try_send(&large), Ok(()));
     let waiting = link.statistics().sending.waiting;
-    assert!(waiting.messages == 1 && waiting.bytes > 500_000, "{waiting:?}");
+    assert!(
+        waiting.messages == 1 && waiting.bytes > 500_000,
+        "{waiting:?}"
+    );
     assert_eq!(link.try_send(&large), Err(SendError::Full));
     assert_eq!(link.send(&large), Err(SendError::Full));
     assert_eq!(link.send_timeout(&large, WATCHDOG), Err(SendError::Full));
@@ -241,10 +244,7 @@ fn larger_than_the_frame_limit_is_too_large_always(transport: Transport) {
         ..framed(transport)
     };
     let (link, mut peer) = reach(&io, transport, options, recorder().0);
-    assert_eq!(
-        link.send(&[0; 51]),
-        Err(SendError::TooLarge { limit: 50 })
-    );
+    assert_eq!(link.send(&[0; 51]), Err(SendError::TooLarge { limit: 50 }));
     assert_eq!(link.send(&[1; 50]), Ok(()));
     assert_eq!(peer.read_message(), [1; 50]);
 }
@@ -255,7 +255,11 @@ fn larger_than_a_datagram_is_too_large_always(transport: Transport) {
     let refused = Err(SendError::TooLarge { limit: 65_507 });
     assert_eq!(link.send(&[0; 65_508]), refused);
     assert_eq!(link.try_send(&[0; 100_000]), refused);
-    assert_eq!(link.statistics().sending.write_calls, 0, "the kernel never saw it");
+    assert_eq!(
+        link.statistics().sending.write_calls,
+        0,
+        "the kernel never saw it"
+    );
     assert_eq!(link.send(&[1; 65_507]), Ok(()));
     assert_eq!(peer.read_message(), [1; 65_507]);
 }
@@ -371,7 +375,10 @@ fn expect_self_flushed(link: &Link, (accepted, refused): (u64, Vec<SendError>)) 
     // The queue holds eight: what is more was written by the callback itself.
     assert!(sending.written.messages > 0, "{sending:?}");
     assert!(sending.waiting.bytes + 512 > 4096, "{sending:?}");
-    assert!(sending.peak.bytes <= 4096 && sending.closes(), "{sending:?}");
+    assert!(
+        sending.peak.bytes <= 4096 && sending.closes(),
+        "{sending:?}"
+    );
     assert_eq!(sending.waits, 0);
 }
 

@@ -30,7 +30,9 @@ impl RawListener {
         let place = fresh(transport);
         match &place.address {
             Address::Tcp { .. } => Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap()),
-            Address::Uds(UdsName::Path(path)) => Self::Uds(UnixListener::bind(path).unwrap(), place),
+            Address::Uds(UdsName::Path(path)) => {
+                Self::Uds(UnixListener::bind(path).unwrap(), place)
+            }
             other => panic!("{other} is no stream"),
         }
     }
