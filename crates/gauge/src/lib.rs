@@ -1,6 +1,7 @@
 //! The measuring engine of Tautline.
 
 pub mod environment;
+pub mod gate;
 pub mod plan;
 pub mod quantity;
 pub mod report;

@@ -92,14 +92,24 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, QuantityError> {
         "min" => 60e9,
         "h" => 3600e9,
         "" => {
-            return Err(QuantityError(format!("give it a unit, such as {digits}us or {digits}ms")));
+            return Err(QuantityError(format!(
+                "give it a unit, such as {digits}us or {digits}ms"
+            )));
         }
-        "m" => return Err(QuantityError(format!("did you mean {digits}min or {digits}ms?"))),
+        "m" => {
+            return Err(QuantityError(format!(
+                "did you mean {digits}min or {digits}ms?"
+            )));
+        }
         _ => return Err(expected()),
     };
     let ns = (number * unit_ns).round();
     // 2^63: what is above cannot be told exactly in 64 bits, and is 292 years.
-    if ns < 9_223_372_036_854_775_808.0 { Ok(Duration::from_nanos(ns as u64)) } else { Err(too_large()) }
+    if ns < 9_223_372_036_854_775_808.0 {
+        Ok(Duration::from_nanos(ns as u64))
+    } else {
+        Err(too_large())
+    }
 }
 
 /// A plain decimal number, with `k M G` if `suffixes`.
@@ -117,12 +127,17 @@ pub(crate) fn decimal_with_suffix(text: &str) -> Option<f64> {
 
 /// Digits with at most one point: no sign, no exponent, no `inf`, no `nan`.
 fn decimal(digits: &str) -> Option<f64> {
-    digits.parse().ok().filter(|_| digits.bytes().any(|b| b.is_ascii_digit()))
+    digits
+        .parse()
+        .ok()
+        .filter(|_| digits.bytes().any(|b| b.is_ascii_digit()))
 }
 
 /// The leading digits and point, and the rest.
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -135,7 +150,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn reason<T: std::fmt::Debug>(result: Result<T, QuantityError>) -> String {
+    fn reason<T: fmt::Debug>(result: Result<T, QuantityError>) -> String {
         result.unwrap_err().to_string()
     }
 
@@ -157,8 +172,14 @@ mod tests {
 
     #[test]
     fn what_is_no_size_says_what_one_looks_like() {
-        for text in ["abc", "", "-1", "+1", "1.5Ki", "64KiB", "64 ", "0x40", "Ki", "1k5"] {
-            assert_eq!(reason(size(text)), "expected a size in bytes such as 64, 16Ki or 1Mi", "{text}");
+        for text in [
+            "abc", "", "-1", "+1", "1.5Ki", "64KiB", "64 ", "0x40", "Ki", "1k5",
+        ] {
+            assert_eq!(
+                reason(size(text)),
+                "expected a size in bytes such as 64, 16Ki or 1Mi",
+                "{text}"
+            );
         }
         assert_eq!(reason(size("18446744073709551616")), "too large");
         assert_eq!(reason(size("18446744073709551615Gi")), "too large");
@@ -168,8 +189,14 @@ mod tests {
     fn counts_take_decimal_suffixes_only() {
         assert_eq!(count("10k"), Ok(10_000));
         assert_eq!(count("3"), Ok(3));
-        assert_eq!(reason(count("10Ki")), "expected a whole number such as 10000 or 10k");
-        assert_eq!(reason(count("1.5")), "expected a whole number such as 10000 or 10k");
+        assert_eq!(
+            reason(count("10Ki")),
+            "expected a whole number such as 10000 or 10k"
+        );
+        assert_eq!(
+            reason(count("1.5")),
+            "expected a whole number such as 10000 or 10k"
+        );
     }
 
     #[test]
@@ -186,11 +213,23 @@ mod tests {
 
     #[test]
     fn a_duration_that_two_people_would_read_differently_is_refused() {
-        assert_eq!(reason(duration_with_unit("50")), "give it a unit, such as 50us or 50ms");
+        assert_eq!(
+            reason(duration_with_unit("50")),
+            "give it a unit, such as 50us or 50ms"
+        );
         assert_eq!(reason(duration("5m")), "did you mean 5min or 5ms?");
-        assert_eq!(reason(duration("-1")), "expected a duration such as 50us, 500ms or 3s");
-        assert_eq!(reason(duration("inf")), "expected a duration such as 50us, 500ms or 3s");
-        assert_eq!(reason(duration(".")), "expected a duration such as 50us, 500ms or 3s");
+        assert_eq!(
+            reason(duration("-1")),
+            "expected a duration such as 50us, 500ms or 3s"
+        );
+        assert_eq!(
+            reason(duration("inf")),
+            "expected a duration such as 50us, 500ms or 3s"
+        );
+        assert_eq!(
+            reason(duration(".")),
+            "expected a duration such as 50us, 500ms or 3s"
+        );
         assert_eq!(reason(duration("9999999999999h")), "too large");
     }
 

@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn only_boot_options_that_bear_on_measurements_are_kept() {
-        let line = "root=UUID=1 password=x isolcpus=2,3 cpuidle_haltpoll.force=1 quiet -- idle=poll\n";
+        let line =
+            "root=UUID=1 password=x isolcpus=2,3 cpuidle_haltpoll.force=1 quiet -- idle=poll\n";
         let root = fixture(&[("proc/cmdline", line)]);
         let options = kernel(&Tree::new(root.path())).boot_options.unwrap();
         assert_eq!(options, ["isolcpus=2,3", "cpuidle_haltpoll.force=1"]);
