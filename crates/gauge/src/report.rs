@@ -324,7 +324,7 @@ pub struct StrategyRow {
 }
 
 /// What the receiver found in the messages' sequence numbers and checks.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Integrity {
     /// Sequence numbers that never came, those of evicted messages among them.
     pub gaps: u64,

@@ -434,8 +434,8 @@ impl Outbound {
         self.settle_ends(taken.block, taken.caller, blocked, surroundings)
     }
 
-    /// What the kernel took of a message that its sender wrote: `written_bytes` of the encoded
-    /// message, or all of a datagram. The rest goes to the front of the queue.
+    /// What the kernel took of a message that its sender wrote. The rest goes to the front of the
+    /// queue.
     ///
     /// Returns whether the driver has to be told.
     pub fn settle_direct(
@@ -456,7 +456,7 @@ impl Outbound {
             return self.call_driver();
         }
         match written {
-            DirectWrite::Bytes(bytes) if bytes as u64 == whole.bytes => {
+            DirectWrite::Whole => {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.written += whole);
             }
@@ -464,7 +464,7 @@ impl Outbound {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
-            DirectWrite::Bytes(bytes) => {
+            DirectWrite::Part(bytes) => {
                 self.put_rest_first(&header, message, peer, bytes, surroundings);
             }
         }
@@ -548,6 +548,11 @@ impl Outbound {
     /// The connection's number, from 1; 0 before the first.
     pub const fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether room also depends on a total that other queues share.
+    pub const fn shares_total(&self) -> bool {
+        self.budget.is_some()
     }
 
     /// How messages are marked.
@@ -835,8 +840,11 @@ impl Outbound {
 /// What the kernel made of a message that its sender wrote itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectWrite {
-    /// It took so many bytes of the encoded message; of a datagram all or, at 0, none yet.
-    Bytes(usize),
+    /// It took all of it.
+    Whole,
+    /// It took the first so many bytes of the encoded message and has no room for more; 0 of a
+    /// datagram.
+    Part(usize),
     /// It refused the datagram for good.
     Failed,
 }

@@ -1,0 +1,440 @@
+//! The path of a message from `send` to the system call.
+//!
+//! A [`Channel`] is what surrounds the sending half of a session: one mutex, the threads that wait
+//! for room, and whoever has to be called to write. No lock is held across a system call, and at
+//! most one thread writes: the session hands out the right to.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tautline_session::{
+    Call, Caller, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure, Refusal,
+    Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+};
+
+use crate::error::{FlushError, SendError};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+
+/// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
+pub(crate) trait Outlet {
+    /// Whether each write is a message of its own.
+    fn is_datagram(&self) -> bool;
+
+    /// Writes some of the bytes of a stream, or one datagram whole.
+    fn write(&self, header: &[u8], payload: &[u8], peer: PeerId) -> io::Result<usize>;
+}
+
+/// The driver as a channel sees it.
+pub(crate) trait Home: Surroundings {
+    /// Who the calling thread is to this driver.
+    fn caller(&self) -> Caller;
+
+    /// Has the driver come to this link; never blocks.
+    fn call_driver(&self);
+}
+
+/// The sending half of a link with what surrounds it.
+#[derive(Debug)]
+pub(crate) struct Channel<O, H> {
+    state: Mutex<State<O>>,
+    /// Told when nothing waits any more, and when a connection ends.
+    drained: Condvar,
+    home: H,
+}
+
+#[derive(Debug)]
+struct State<O> {
+    outbound: Outbound,
+    /// Present while a connection is open. A writer clones it under the lock: so the descriptor is
+    /// closed only when nobody is writing.
+    outlet: Option<Arc<O>>,
+    parked: Vec<Parked>,
+    /// Condition variables of earlier waits, so that a wait allocates nothing.
+    spare: Vec<Arc<Condvar>>,
+    /// Threads in `flush`.
+    flushing: usize,
+    /// The driver waits for the writer to come back.
+    ending: bool,
+}
+
+#[derive(Debug)]
+struct Parked {
+    ticket: Ticket,
+    condvar: Arc<Condvar>,
+}
+
+/// What a round of writing came to.
+#[derive(Debug)]
+pub(crate) enum Drained {
+    /// Nothing is left, or another thread writes what is.
+    Idle,
+    /// The turn's share is written and more waits.
+    More,
+    /// The kernel has no room.
+    Blocked,
+    /// The connection is broken; what was taken is back in the queue.
+    Broken(io::Error),
+}
+
+impl<O: Outlet, H: Home> Channel<O, H> {
+    pub(crate) fn new(outbound: Outbound, home: H) -> Self {
+        Self {
+            state: Mutex::new(State {
+                outbound,
+                outlet: None,
+                parked: Vec::new(),
+                spare: Vec::new(),
+                flushing: 0,
+                ending: false,
+            }),
+            drained: Condvar::new(),
+            home,
+        }
+    }
+
+    pub(crate) const fn home(&self) -> &H {
+        &self.home
+    }
+
+    /// Sends one message by the rules of the strategy; see [`Strategy`](crate::Strategy).
+    pub(crate) fn send(
+        &self,
+        message: &[u8],
+        peer: PeerId,
+        call: Call,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
+        let caller = self.home.caller();
+        let mut state = lock(&self.state);
+        let mut offer = state.outbound.offer(message, peer, call, caller, &self.home);
+        let mut flushed = false;
+        loop {
+            match offer {
+                Offer::WriteNow(token) => {
+                    self.write_now(state, token, message, peer);
+                    return Ok(());
+                }
+                Offer::Queued { wake } => {
+                    drop(state);
+                    if wake {
+                        self.home.call_driver();
+                    }
+                    return Ok(());
+                }
+                Offer::Wait(ticket) => {
+                    state = self.wait_for_turn(state, ticket, deadline)?;
+                    offer = state.outbound.redeem(ticket, message, peer, caller, &self.home);
+                }
+                Offer::Refused(Refusal::WouldWait) if !flushed => {
+                    // A callback may not wait, but it may make room by writing itself.
+                    drop(state);
+                    self.flush_from_callback(caller);
+                    flushed = true;
+                    state = lock(&self.state);
+                    offer = state.outbound.offer(message, peer, call, caller, &self.home);
+                }
+                Offer::Refused(refusal) => return Err(refused(refusal)),
+            }
+        }
+    }
+
+    /// Waits until everything accepted is written or discarded.
+    pub(crate) fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        if self.home.caller() != Caller::Thread {
+            return Err(FlushError::WouldDeadlock);
+        }
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = lock(&self.state);
+        let generation = state.outbound.generation();
+        state.flushing += 1;
+        let flushed = loop {
+            if state.outlet.is_none() || state.outbound.generation() != generation {
+                break Err(FlushError::NotConnected);
+            }
+            if state.outbound.is_drained() {
+                break Ok(());
+            }
+            match wait(&self.drained, state, deadline) {
+                (guard, true) => state = guard,
+                (guard, false) => {
+                    state = guard;
+                    break Err(FlushError::TimedOut);
+                }
+            }
+        };
+        state.flushing -= 1;
+        flushed
+    }
+
+    /// Reads the session's state under the lock.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Outbound) -> T) -> T {
+        read(&lock(&self.state).outbound)
+    }
+
+    /// A connection is there; returns its generation.
+    pub(crate) fn opened(&self, outlet: Arc<O>) -> u64 {
+        let mut state = lock(&self.state);
+        state.outlet = Some(outlet);
+        state.ending = false;
+        state.outbound.opened()
+    }
+
+    /// A peer of a shared queue is there.
+    pub(crate) fn open_peer(&self) -> PeerId {
+        lock(&self.state).outbound.open_peer()
+    }
+
+    /// A peer of a shared queue is gone; returns what was given up.
+    pub(crate) fn close_peer(&self, peer: PeerId, cause: Discard) -> Tally {
+        let mut state = lock(&self.state);
+        let given_up = state.outbound.close_peer(peer, cause, &self.home);
+        self.publish(state);
+        given_up
+    }
+
+    /// Accepts no more; what waits is still written.
+    pub(crate) fn closing(&self) {
+        let mut state = lock(&self.state);
+        state.outbound.closing();
+        self.publish(state);
+    }
+
+    /// The connection is over. Returns what was given up; a writer that is still under way gives its
+    /// part up when it settles, and the driver is called once it has.
+    pub(crate) fn end(&self, cause: Discard) -> Tally {
+        let mut state = lock(&self.state);
+        let given_up = state.outbound.end(cause, &self.home);
+        state.outlet = None;
+        state.ending = true;
+        self.publish(state);
+        given_up
+    }
+
+    pub(crate) fn poll_pressure(&self) -> Option<Pressure> {
+        lock(&self.state).outbound.poll_pressure()
+    }
+
+    /// Writes up to `blocks` blocks of what waits: the driver's share of a turn.
+    pub(crate) fn drain(&self, caller: Caller, blocks: usize) -> Drained {
+        for _ in 0..blocks {
+            let mut state = lock(&self.state);
+            let Some(taken) = state.outbound.take(caller, &self.home) else {
+                return Drained::Idle;
+            };
+            let outlet = state.outlet.clone();
+            drop(state);
+            // `take` gives nothing while no connection is open, and both are set under one lock.
+            let outlet = outlet.expect("a connection is open");
+            let (settled, broken) = self.write_taken(&outlet, taken);
+            if let Some(error) = broken {
+                return Drained::Broken(error);
+            }
+            if settled.blocked {
+                return Drained::Blocked;
+            }
+            if !settled.more {
+                return Drained::Idle;
+            }
+        }
+        Drained::More
+    }
+
+    /// The sender's own write: nothing was waiting.
+    fn write_now(
+        &self,
+        state: MutexGuard<'_, State<O>>,
+        token: Token,
+        message: &[u8],
+        peer: PeerId,
+    ) {
+        let header = state.outbound.framing().header(message.len());
+        let outlet = state.outlet.clone();
+        drop(state);
+        let outlet = outlet.expect("a connection is open");
+        let written = write_one(&*outlet, &header, message, peer);
+        let mut state = lock(&self.state);
+        let mut wake = state
+            .outbound
+            .settle_direct(token, message, peer, written, &self.home);
+        wake |= state.ending;
+        self.publish(state);
+        if wake {
+            self.home.call_driver();
+        }
+    }
+
+    fn write_taken(&self, outlet: &O, taken: Taken) -> (Settled, Option<io::Error>) {
+        if outlet.is_datagram() {
+            let (sent, stopped) = write_datagrams(outlet, &taken);
+            let settle = |state: &mut State<O>| {
+                state
+                    .outbound
+                    .settle_datagrams(taken, sent, stopped, &self.home)
+            };
+            return (self.settle(settle), None);
+        }
+        let (written_bytes, broken) = write_stream(outlet, taken.bytes());
+        let settle = |state: &mut State<O>| {
+            state
+                .outbound
+                .settle_stream(taken, written_bytes, &self.home)
+        };
+        (self.settle(settle), broken)
+    }
+
+    fn settle(&self, settle: impl FnOnce(&mut State<O>) -> Settled) -> Settled {
+        let mut state = lock(&self.state);
+        let settled = settle(&mut state);
+        let wake = state.ending;
+        self.publish(state);
+        if wake {
+            self.home.call_driver();
+        }
+        settled
+    }
+
+    /// One flush by a thread inside a callback, on whichever I/O thread.
+    #[cold]
+    fn flush_from_callback(&self, caller: Caller) {
+        let drained = self.drain(caller, 1);
+        // The driver asks the kernel for writability, and meets the error that broke the connection.
+        let unfinished = !matches!(drained, Drained::Idle);
+        if unfinished || lock(&self.state).outbound.needs_driver() {
+            self.home.call_driver();
+        }
+    }
+
+    /// Waits for the ticket's turn; comes back with the lock when there is something to redeem.
+    #[cold]
+    fn wait_for_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<O>>,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<MutexGuard<'a, State<O>>, SendError> {
+        let condvar = state.spare.pop().unwrap_or_else(|| Arc::new(Condvar::new()));
+        state.parked.push(Parked {
+            ticket,
+            condvar: Arc::clone(&condvar),
+        });
+        let mut in_time = true;
+        while in_time && state.outbound.ticket(ticket) == TicketState::Waiting {
+            // A total shared with other links may have room again without a word to this one.
+            let poll_total = Instant::now().checked_add(SHARED_TOTAL_POLL);
+            let until = match (state.outbound.shares_total(), deadline, poll_total) {
+                (true, Some(deadline), Some(poll)) => Some(deadline.min(poll)),
+                (true, None, poll) => poll,
+                (_, deadline, _) => deadline,
+            };
+            let (guard, _) = wait(&condvar, state, until);
+            state = guard;
+            state.outbound.grant();
+            in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
+        }
+        state.parked.retain(|parked| parked.ticket != ticket);
+        state.spare.push(condvar);
+        if state.outbound.ticket(ticket) == TicketState::Waiting {
+            state.outbound.cancel(ticket);
+            self.publish(state);
+            return Err(SendError::TimedOut);
+        }
+        Ok(state)
+    }
+
+    /// Tells whoever waits what a change of state means for them.
+    fn publish(&self, mut state: MutexGuard<'_, State<O>>) {
+        if state.flushing > 0 && (state.outbound.is_drained() || state.outlet.is_none()) {
+            self.drained.notify_all();
+        }
+        while let Some(ticket) = state.outbound.poll_ticket() {
+            let parked = state.parked.iter().find(|parked| parked.ticket == ticket);
+            if let Some(parked) = parked {
+                let condvar = Arc::clone(&parked.condvar);
+                // Told without the lock: waking costs a system call, and `try_send` would meet it.
+                drop(state);
+                condvar.notify_one();
+                state = lock(&self.state);
+            }
+        }
+    }
+}
+
+/// How often a wait looks whether a total shared with other links has room.
+const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
+
+fn write_one(outlet: &impl Outlet, header: &Header, message: &[u8], peer: PeerId) -> DirectWrite {
+    let encoded_bytes = header.len() + message.len();
+    if encoded_bytes == 0 && !outlet.is_datagram() {
+        return DirectWrite::Whole;
+    }
+    match outlet.write(header, message, peer) {
+        Ok(written_bytes) if written_bytes == encoded_bytes => DirectWrite::Whole,
+        Ok(written_bytes) => DirectWrite::Part(written_bytes),
+        Err(error) if outlet.is_datagram() && !is_full(&error) => DirectWrite::Failed,
+        // A full socket; or a broken one, and then the driver meets the error when it writes on.
+        Err(_) => DirectWrite::Part(0),
+    }
+}
+
+fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
+    if bytes.is_empty() {
+        return (0, None);
+    }
+    match outlet.write(&[], bytes, PeerId::SOLE) {
+        Ok(written_bytes) => (written_bytes, None),
+        Err(error) if is_full(&error) => (0, None),
+        Err(error) => (0, Some(error)),
+    }
+}
+
+fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
+    let mut sent = 0;
+    for datagram in taken.datagrams() {
+        match outlet.write(&[], datagram.payload, datagram.peer) {
+            Ok(_) => sent += 1,
+            Err(error) if is_full(&error) => return (sent, Stopped::WouldBlock),
+            Err(_) => return (sent, Stopped::Failed),
+        }
+    }
+    (sent, Stopped::AtEnd)
+}
+
+/// Whether the kernel has no room now: its queue, or its memory.
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+const fn refused(refusal: Refusal) -> SendError {
+    match refusal {
+        Refusal::Full => SendError::Full,
+        Refusal::WouldWait => SendError::WouldDeadlock,
+        Refusal::TooLarge { limit_bytes } => SendError::TooLarge { limit: limit_bytes },
+        Refusal::NotConnected => SendError::NotConnected,
+        Refusal::Closed => SendError::Closed,
+    }
+}
+
+/// Waits on a condition variable; false when the deadline has gone by.
+fn wait<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    deadline: Option<Instant>,
+) -> (MutexGuard<'a, T>, bool) {
+    let Some(deadline) = deadline else {
+        let guard = match condvar.wait(guard) {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        return (guard, true);
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return (guard, false);
+    }
+    let (guard, _) = match condvar.wait_timeout(guard, left) {
+        Ok(waited) => waited,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    (guard, Instant::now() < deadline)
+}

@@ -1,0 +1,476 @@
+//! What can go wrong, in the words of the caller: what was tried, where, and why it failed.
+//!
+//! [`Error`] is for starting things; the small enums are for callers that branch. That there is
+//! nothing to read yet, or that a frame is incomplete, is no error and never gets here.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tautline_session::FrameFault;
+
+use crate::address::{Address, AddressError};
+
+/// Why something could not be started or done, in one line: what was tried, where, and why not.
+///
+/// "connect to tcp://10.0.0.5:9000: connection refused"
+// Boxed: a `Result` that nearly always holds Ok should not be as wide as the rarest error.
+pub struct Error(Box<Report>);
+
+/// What an [`Error`] is about, for callers that branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An option, or a combination of them, makes no sense. The message names it.
+    InvalidOption,
+    /// The text is no address, or no address that can be used for this.
+    InvalidAddress,
+    /// An address of a kind that this version does not speak.
+    UnsupportedScheme,
+    /// A host or interface name that nobody knows.
+    Resolve,
+    /// The peer could not be reached.
+    Connect,
+    /// The address could not be listened on.
+    Bind,
+    /// Somebody else listens there.
+    AddressInUse,
+    /// The time allowed went by.
+    TimedOut,
+    /// The system refused something else; see [`Error::io_error`].
+    Io,
+    /// The link, server or thread had already ended.
+    Closed,
+    /// The I/O thread could not be started.
+    Thread,
+}
+
+struct Report {
+    kind: ErrorKind,
+    operation: &'static str,
+    address: Option<Address>,
+    why: String,
+    cause: Option<io::Error>,
+}
+
+impl Error {
+    /// What this is about, for callers that branch.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The system's own error, where there is one.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.cause.as_ref()
+    }
+
+    /// An option that makes no sense. `why` continues the sentence that the name begins.
+    pub(crate) fn option(name: &'static str, why: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOption, name, None, why.into(), None)
+    }
+
+    /// What no system call said: the reason is our own.
+    pub(crate) fn because(
+        kind: ErrorKind,
+        operation: &'static str,
+        address: &Address,
+        why: impl Into<String>,
+    ) -> Self {
+        Self::new(kind, operation, Some(address), why.into(), None)
+    }
+
+    /// A name that nobody knows.
+    pub(crate) fn resolve(address: &Address, cause: io::Error) -> Self {
+        // The resolver's own words ("Name or service not known") come wrapped in std's prefix.
+        let text = plain(&cause);
+        let why = text
+            .strip_prefix("failed to lookup address information: ")
+            .map_or_else(|| text.clone(), decapitalised);
+        Self::new(
+            ErrorKind::Resolve,
+            "resolve",
+            Some(address),
+            why,
+            Some(cause),
+        )
+    }
+
+    /// A peer that could not be reached.
+    pub(crate) fn connect(address: &Address, cause: io::Error) -> Self {
+        Self::of_system(ErrorKind::Connect, "connect to", address, cause)
+    }
+
+    /// An address that could not be listened on.
+    pub(crate) fn bind(address: &Address, cause: io::Error) -> Self {
+        Self::of_system(ErrorKind::Bind, "listen on", address, cause)
+    }
+
+    /// Any other refusal of the system.
+    pub(crate) fn io(operation: &'static str, address: &Address, cause: io::Error) -> Self {
+        Self::of_system(ErrorKind::Io, operation, address, cause)
+    }
+
+    /// The time allowed went by.
+    pub(crate) fn timed_out(operation: &'static str, address: &Address, after: Duration) -> Self {
+        let why = format!("timed out after {after:?}");
+        Self::new(ErrorKind::TimedOut, operation, Some(address), why, None)
+    }
+
+    /// Too late: it had ended.
+    pub(crate) fn closed(operation: &'static str, address: Option<&Address>) -> Self {
+        let why = "already closed".to_owned();
+        Self::new(ErrorKind::Closed, operation, address, why, None)
+    }
+
+    /// The I/O thread could not be started.
+    pub(crate) fn thread(cause: io::Error) -> Self {
+        let (operation, why) = ("start the I/O thread", plain(&cause));
+        Self::new(ErrorKind::Thread, operation, None, why, Some(cause))
+    }
+
+    fn of_system(
+        kind: ErrorKind,
+        operation: &'static str,
+        address: &Address,
+        cause: io::Error,
+    ) -> Self {
+        let (kind, why) = match cause.kind() {
+            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, explain_in_use(address)),
+            io::ErrorKind::AddrNotAvailable if kind == ErrorKind::Bind => {
+                let why = "address not available: no interface of this machine has it";
+                (kind, why.to_owned())
+            }
+            io::ErrorKind::TimedOut => (ErrorKind::TimedOut, plain(&cause)),
+            _ => (kind, plain(&cause)),
+        };
+        Self::new(kind, operation, Some(address), why, Some(cause))
+    }
+
+    fn new(
+        kind: ErrorKind,
+        operation: &'static str,
+        address: Option<&Address>,
+        why: String,
+        cause: Option<io::Error>,
+    ) -> Self {
+        Self(Box::new(Report {
+            kind,
+            operation,
+            address: address.cloned(),
+            why,
+            cause,
+        }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report {
+            operation,
+            address,
+            why,
+            ..
+        } = &*self.0;
+        match (operation, address) {
+            (&"", _) => write!(f, "{why}"),
+            (operation, Some(address)) => write!(f, "{operation} {address}: {why}"),
+            (operation, None) => write!(f, "{operation}: {why}"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("message", &self.to_string())
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+impl From<AddressError> for Error {
+    fn from(error: AddressError) -> Self {
+        // The text of an address error already says where: it quotes what it was given.
+        Self::new(error.kind(), "", None, error.to_string(), None)
+    }
+}
+
+fn explain_in_use(address: &Address) -> String {
+    let advice = match address {
+        Address::Tcp { .. } | Address::Udp { .. } => "choose another port, or 0 for a free one",
+        Address::Uds(_) => "stop it first, or choose another name",
+    };
+    format!("address in use: another process listens there; {advice}")
+}
+
+/// The system's words without the number: "connection refused".
+fn plain(cause: &io::Error) -> String {
+    let text = cause.to_string();
+    let words = match cause.raw_os_error() {
+        Some(number) => text
+            .strip_suffix(&format!(" (os error {number})"))
+            .unwrap_or(&text),
+        None => &text,
+    };
+    decapitalised(words)
+}
+
+/// "Connection refused" as it stands in mid-sentence; "I/O error" stays as it is.
+fn decapitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(words.chars().skip(1)).collect()
+        }
+        _ => words.to_owned(),
+    }
+}
+
+/// Why a message was not accepted. Nothing of it will be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The queue has no room, and the strategy does not wait or evict; or another sender waits
+    /// already.
+    Full,
+    /// Larger than this link ever accepts.
+    TooLarge {
+        /// The most payload bytes that would be accepted.
+        limit: usize,
+    },
+    /// There is no connection, or it ended while this call waited.
+    NotConnected,
+    /// The link was closed or aborted.
+    Closed,
+    /// No room within the time allowed.
+    TimedOut,
+    /// No room, and this thread is inside a callback, which must not wait.
+    WouldDeadlock,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the queue is full"),
+            Self::TooLarge { limit } => {
+                write!(f, "the message is too large: the limit is {limit} bytes")
+            }
+            Self::NotConnected => f.write_str("not connected"),
+            Self::Closed => f.write_str("the link is closed"),
+            Self::TimedOut => f.write_str("no room in the queue within the time allowed"),
+            Self::WouldDeadlock => {
+                f.write_str("the queue is full and a callback must not wait for room")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// Why a `DirectLink` returned no message.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// Nothing arrived by the deadline; the link is as it was.
+    TimedOut,
+    /// The peer ended its stream, or a `Closer` ended the link.
+    Closed,
+    /// The connection failed.
+    Failed(io::Error),
+    /// The peer sent what cannot be a frame: the stream cannot be followed any further.
+    BadFrame(FrameFault),
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("nothing arrived within the time allowed"),
+            Self::Closed => f.write_str("the link is closed"),
+            Self::Failed(cause) => write!(f, "the connection failed: {}", plain(cause)),
+            Self::BadFrame(fault) => write!(f, "the peer sent no valid frame: {fault}"),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(cause) => Some(cause),
+            Self::BadFrame(fault) => Some(fault),
+            Self::TimedOut | Self::Closed => None,
+        }
+    }
+}
+
+/// Why a flush did not see the queue empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FlushError {
+    /// Something still waits after the time allowed.
+    TimedOut,
+    /// There is no connection, or it ended during the call.
+    NotConnected,
+    /// This thread is inside a callback, which must not wait.
+    WouldDeadlock,
+}
+
+impl fmt::Display for FlushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "the queue did not empty within the time allowed",
+            Self::NotConnected => "not connected",
+            Self::WouldDeadlock => "a callback must not wait for the queue to empty",
+        })
+    }
+}
+
+impl std::error::Error for FlushError {}
+
+/// Why an accept callback turns a peer away; its text goes into the server's events.
+///
+/// ```
+/// let refusal: tautline::Refusal = "not on the list".into();
+/// assert_eq!(refusal.to_string(), "not on the list");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    fn somewhere() -> Address {
+        "tcp://10.0.0.5:9000".parse().unwrap()
+    }
+
+    #[test]
+    fn an_error_says_what_where_and_why() {
+        let error = Error::connect(
+            &somewhere(),
+            io::Error::from_raw_os_error(libc::ECONNREFUSED),
+        );
+        assert_eq!(
+            error.to_string(),
+            "connect to tcp://10.0.0.5:9000: connection refused"
+        );
+        assert_eq!(error.kind(), ErrorKind::Connect);
+        assert_eq!(
+            error.io_error().unwrap().raw_os_error(),
+            Some(libc::ECONNREFUSED)
+        );
+        assert!(error.source().unwrap().is::<io::Error>());
+    }
+
+    #[test]
+    fn an_address_in_use_is_explained() {
+        let error = Error::bind(&somewhere(), io::Error::from_raw_os_error(libc::EADDRINUSE));
+        assert_eq!(
+            error.to_string(),
+            "listen on tcp://10.0.0.5:9000: address in use: another process listens there; \
+             choose another port, or 0 for a free one"
+        );
+        assert_eq!(error.kind(), ErrorKind::AddressInUse);
+    }
+
+    #[test]
+    fn the_kernels_own_timeout_counts_as_one() {
+        let error = Error::connect(&somewhere(), io::Error::from_raw_os_error(libc::ETIMEDOUT));
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            error.to_string(),
+            "connect to tcp://10.0.0.5:9000: connection timed out"
+        );
+    }
+
+    #[test]
+    fn our_own_timeout_says_how_long_it_waited() {
+        let error = Error::timed_out("connect to", &somewhere(), Duration::from_millis(250));
+        assert_eq!(
+            error.to_string(),
+            "connect to tcp://10.0.0.5:9000: timed out after 250ms"
+        );
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(error.source().is_none());
+    }
+
+    #[test]
+    fn an_option_error_begins_with_the_name() {
+        let error = Error::option("queue_limit_bytes", "0 would never accept a message");
+        assert_eq!(
+            error.to_string(),
+            "queue_limit_bytes: 0 would never accept a message"
+        );
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    }
+
+    #[test]
+    fn an_address_error_is_not_wrapped_in_a_second_sentence() {
+        let error = Error::from("serial:///dev/ttyUSB0".parse::<Address>().unwrap_err());
+        assert_eq!(
+            error.to_string(),
+            r#""serial:///dev/ttyUSB0": serial: this version speaks tcp, udp and uds"#
+        );
+        assert_eq!(error.kind(), ErrorKind::UnsupportedScheme);
+    }
+
+    #[test]
+    fn words_are_put_in_mid_sentence_and_abbreviations_are_left() {
+        assert_eq!(decapitalised("Broken pipe"), "broken pipe");
+        assert_eq!(decapitalised("I/O error"), "I/O error");
+        assert_eq!(decapitalised(""), "");
+    }
+
+    #[test]
+    fn small_errors_say_what_the_caller_can_do_with_them() {
+        assert_eq!(
+            SendError::TooLarge { limit: 65507 }.to_string(),
+            "the message is too large: the limit is 65507 bytes"
+        );
+        let broken = io::Error::from_raw_os_error(libc::ECONNRESET);
+        assert_eq!(
+            RecvError::Failed(broken).to_string(),
+            "the connection failed: connection reset by peer"
+        );
+        let huge = FrameFault::TooLarge {
+            announced_bytes: 4_294_967_295,
+            limit_bytes: 1024,
+        };
+        assert_eq!(
+            RecvError::BadFrame(huge).to_string(),
+            "the peer sent no valid frame: a frame of 4294967295 bytes was announced, \
+             the limit is 1024"
+        );
+    }
+
+    #[test]
+    fn an_error_is_as_wide_as_a_pointer() {
+        assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+    }
+}

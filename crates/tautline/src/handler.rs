@@ -1,0 +1,169 @@
+//! What the application is told, and in which order.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tautline_session::{FrameFault, Pressure, Tally};
+
+use crate::address::Address;
+use crate::error::{Error, Refusal};
+use crate::link::Link;
+
+/// What happens to a link, told one call at a time on its I/O thread.
+///
+/// The order is strict: `opened`, then messages, then `closed`, once each for every connection, and
+/// `ended` as the last call of all. A connection that never opened has only `ended`. Calls of one link
+/// never overlap. Data is valid during the call only. A slow call holds up every link of the same
+/// [`IoThread`](crate::IoThread); nothing in it may wait, and sends that would have to say
+/// [`WouldDeadlock`](crate::SendError::WouldDeadlock).
+///
+/// A call that panics closes that link with [`Reason::Panicked`]; other links go on.
+///
+/// A closure `FnMut(&Link, &[u8], Received)` is a handler that cares for messages alone.
+pub trait Handler: Send + 'static {
+    /// A connection is there and takes messages.
+    fn opened(&mut self, link: &Link, opened: &Opened) {
+        let _ = (link, opened);
+    }
+
+    /// A message came.
+    fn message(&mut self, link: &Link, message: &[u8], received: Received);
+
+    /// The queue reached high water, or fell to low water again. On and Off alternate strictly, and
+    /// Off comes before `closed`.
+    fn pressure(&mut self, link: &Link, pressure: Pressure) {
+        let _ = (link, pressure);
+    }
+
+    /// The connection is over.
+    fn closed(&mut self, link: &Link, closed: &Closed) {
+        let _ = (link, closed);
+    }
+
+    /// The last call: no connection will follow.
+    fn ended(&mut self, link: &Link, ended: &Ended) {
+        let _ = (link, ended);
+    }
+
+    /// Something worth knowing that changes nothing by itself.
+    fn event(&mut self, link: &Link, event: &Event) {
+        let _ = (link, event);
+    }
+}
+
+impl<F: FnMut(&Link, &[u8], Received) + Send + 'static> Handler for F {
+    fn message(&mut self, link: &Link, message: &[u8], received: Received) {
+        self(link, message, received);
+    }
+}
+
+/// A new connection.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Which life of the link this is, from 1.
+    pub generation: u64,
+    /// Our own address, where the socket has one.
+    pub local: Option<Address>,
+    /// The peer's, where it has one: a client of a Unix socket has none.
+    pub peer: Option<Address>,
+}
+
+/// What is known of a message besides its bytes.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Received {
+    /// When the read that brought its last byte returned.
+    pub at: Instant,
+    /// A datagram longer than the receive buffer: the rest is lost.
+    pub truncated: bool,
+}
+
+/// The end of one connection.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Closed {
+    /// Which life of the link this was.
+    pub generation: u64,
+    /// Why.
+    pub reason: Reason,
+    /// What was accepted and not sent.
+    pub unsent: Unsent,
+}
+
+/// The end of a link: no connection will follow.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What was accepted and did not leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unsent {
+    /// Given up in our queue.
+    pub queued: Tally,
+    /// Bytes that the kernel had taken and the peer had not acknowledged when the socket was shut
+    /// (`SIOCOUTQ`, see `tcp(7)` and `unix(7)`); `None` where it does not say.
+    pub kernel_bytes: Option<u64>,
+}
+
+/// Why a connection is over, or why a link ended.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It could not be made.
+    NotConnected(Arc<Error>),
+    /// The peer ended its stream; what it had sent was delivered.
+    PeerEnded,
+    /// It broke.
+    Lost(Arc<Error>),
+    /// The peer sent something that is no frame.
+    BadFrame(FrameFault),
+    /// `close` on this side, whole.
+    Closed,
+    /// `abort` on this side, or the last handle or the server was dropped.
+    Aborted,
+    /// A callback panicked.
+    Panicked,
+    /// The server's accept callback refused the peer.
+    Refused(Refusal),
+    /// A peer of a datagram server was silent too long, or made room for another.
+    Expired,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected(error) | Self::Lost(error) => error.fmt(f),
+            Self::PeerEnded => f.write_str("the peer ended its stream"),
+            Self::BadFrame(fault) => write!(f, "bad frame: {fault}"),
+            Self::Closed => f.write_str("closed on this side"),
+            Self::Aborted => f.write_str("aborted on this side"),
+            Self::Panicked => f.write_str("a callback panicked"),
+            Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Expired => f.write_str("the peer was silent too long"),
+        }
+    }
+}
+
+/// Something worth knowing that changes nothing by itself. Each kind is counted in
+/// [`ReceiveStatistics`](crate::ReceiveStatistics) too.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The peer sent something that is no frame; the connection is about to end.
+    BadFrame(FrameFault),
+    /// The peer's stream ended in the middle of a frame of which so many bytes had come.
+    CutFrame {
+        /// Bytes of the frame that came.
+        bytes: usize,
+    },
+    /// The network says that a datagram did not arrive (ICMP, see `ip(7)`); the socket lives on.
+    Unreachable(io::Error),
+    /// The peer ended its stream; ours is still open (`half_open`).
+    PeerFinished,
+}

@@ -1,0 +1,373 @@
+//! The handle to one link: what an application holds and sends through.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tautline_session::{Call, Caller, PeerId};
+
+use crate::address::Address;
+use crate::channel::{Channel, Home};
+use crate::driver::{Command, IoHome, IoShared};
+use crate::error::{Error, FlushError, SendError};
+use crate::handler::{Reason, Unsent};
+use crate::outlet::Outlet;
+use crate::statistics::{LinkStatistics, ReceiveCounters};
+
+/// One link to one peer; clones are handles to the same link, from any thread.
+///
+/// A link made by [`IoThread::connect`](crate::IoThread::connect) is aborted, after one non-blocking
+/// flush, when its last handle is dropped. A peer of a [`Server`](crate::Server) belongs to the
+/// server: dropping its handles does nothing.
+pub struct Link {
+    shared: Arc<LinkShared>,
+    /// Whether this handle keeps the link alive: not the driver's own, and not a server's peer.
+    counted: bool,
+}
+
+/// What all handles of one link and its driver share.
+pub(crate) struct LinkShared {
+    pub(crate) id: u64,
+    pub(crate) address: Address,
+    pub(crate) io: Arc<IoShared>,
+    pub(crate) channel: Arc<Channel<Outlet, IoHome>>,
+    /// Which peer of the channel; the sole one but for a datagram server's.
+    pub(crate) peer: PeerId,
+    pub(crate) counters: ReceiveCounters,
+    paused: AtomicBool,
+    /// Nothing more is delivered: `abort` was called.
+    aborted: AtomicBool,
+    handles: AtomicUsize,
+    life: Mutex<Life>,
+    changed: Condvar,
+}
+
+/// Where the link is in its life, as other threads see it.
+#[derive(Debug, Default)]
+struct Life {
+    open: bool,
+    local: Option<Address>,
+    peer: Option<Address>,
+    unsent: Unsent,
+    /// Set when the last callback has returned.
+    ended: Option<Reason>,
+}
+
+impl Link {
+    /// Sends one message.
+    ///
+    /// `Ok` means accepted: the message is written now or waits in the queue, in order. What was
+    /// accepted and is lost with its connection is counted, and told by `closed`. When the queue is
+    /// full the [`Strategy`](crate::Strategy) decides: reliable waits here for its turn, besteffort
+    /// says `Full`, keeplatest evicts the oldest waiting message. Inside a callback nothing waits.
+    ///
+    /// # Errors
+    /// [`SendError`] says what became of it; the message was not accepted.
+    pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        shared.channel.send(message, shared.peer, Call::Send, None)
+    }
+
+    /// Sends one message without ever waiting.
+    ///
+    /// As [`send`](Self::send), but where that would wait this says `Full`.
+    ///
+    /// # Errors
+    /// [`SendError`] says what became of it; the message was not accepted.
+    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        shared.channel.send(message, shared.peer, Call::Try, None)
+    }
+
+    /// Sends one message, waiting at most this long for room: reliable and besteffort both wait,
+    /// keeplatest evicts.
+    ///
+    /// # Errors
+    /// [`SendError::TimedOut`] when no room came in time; otherwise as [`send`](Self::send).
+    pub fn send_timeout(&self, message: &[u8], timeout: Duration) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        // A time beyond the clock's range is no deadline.
+        let deadline = Instant::now().checked_add(timeout);
+        shared
+            .channel
+            .send(message, shared.peer, Call::Within, deadline)
+    }
+
+    /// Waits until everything accepted is written, or given up with its connection.
+    ///
+    /// # Errors
+    /// [`FlushError`]: not in time, not connected, or called inside a callback.
+    pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        self.shared.channel.flush(timeout)
+    }
+
+    /// Ends our side of the stream once what waits is written; the peer's side goes on until it ends.
+    /// Sends say `Closed` from now on. A datagram link has no sides: there it is a `close`.
+    pub fn finish(&self) {
+        self.shared.stop_accepting();
+        self.shared.command(Command::Finish(self.shared.id));
+    }
+
+    /// Stops accepting, writes what waits, ends our side, and reads to the peer's end or the deadline.
+    ///
+    /// Outside callbacks it returns when the link has ended: no callback runs then or will. Inside a
+    /// callback it only starts, returns nothing unsent, and `closed` carries what was not sent.
+    pub fn close(&self, timeout: Duration) -> Unsent {
+        self.shared.stop_accepting();
+        self.shared.command(Command::Close {
+            id: self.shared.id,
+            deadline: Instant::now().checked_add(timeout),
+        });
+        self.shared.wait_ended()
+    }
+
+    /// Ends the link at once; what waits is discarded and counted.
+    ///
+    /// Outside callbacks it returns when the link has ended: no callback runs then or will. Inside a
+    /// callback it only starts.
+    pub fn abort(&self) {
+        self.shared.aborted.store(true, Ordering::Relaxed);
+        self.shared.stop_accepting();
+        self.shared.command(Command::Abort(self.shared.id));
+        self.shared.wait_ended();
+    }
+
+    /// Delivers no more messages until [`resume_reading`](Self::resume_reading): the kernel's buffer
+    /// fills, and a stream's peer has to wait. A call that is under way is the last. Nothing is lost,
+    /// and the link is not closed for it; but the peer's end is not seen meanwhile either.
+    pub fn pause_reading(&self) {
+        self.shared.paused.store(true, Ordering::SeqCst);
+    }
+
+    /// Delivers again what came meanwhile.
+    pub fn resume_reading(&self) {
+        if self.shared.paused.swap(false, Ordering::SeqCst) {
+            self.shared.command(Command::Resume(self.shared.id));
+        }
+    }
+
+    /// Waits until the link is open.
+    ///
+    /// # Errors
+    /// Why it could not be opened; that it ended; or that the time went by, after which it may still
+    /// open. Inside a callback it answers at once.
+    pub fn wait_open(&self, timeout: Duration) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let deadline = Instant::now().checked_add(timeout);
+        let may_wait = shared.channel.home().caller() == Caller::Thread;
+        let mut life = shared.life();
+        loop {
+            if life.open {
+                return Ok(());
+            }
+            if let Some(reason) = &life.ended {
+                return Err(shared.ended_error(reason));
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if !may_wait || left == Some(Duration::ZERO) {
+                return Err(Error::timed_out("connect to", &shared.address, timeout));
+            }
+            life = shared.wait(life, left);
+        }
+    }
+
+    /// Whether a connection is open now.
+    pub fn is_open(&self) -> bool {
+        self.shared.life().open
+    }
+
+    /// Whether the link has ended: no callback runs or will run.
+    pub fn is_ended(&self) -> bool {
+        self.shared.life().ended.is_some()
+    }
+
+    /// What the link has counted so far.
+    pub fn statistics(&self) -> LinkStatistics {
+        self.shared.statistics()
+    }
+
+    /// Our own address, once open and where the socket has one.
+    pub fn local_address(&self) -> Option<Address> {
+        self.shared.life().local.clone()
+    }
+
+    /// The peer's address, once open and where it has one.
+    pub fn peer_address(&self) -> Option<Address> {
+        self.shared.life().peer.clone()
+    }
+
+    /// A handle that keeps the link alive.
+    pub(crate) fn counted(shared: Arc<LinkShared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared,
+            counted: true,
+        }
+    }
+
+    /// A handle that does not: the driver's own, or a server's peer.
+    pub(crate) const fn uncounted(shared: Arc<LinkShared>) -> Self {
+        Self {
+            shared,
+            counted: false,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<LinkShared> {
+        &self.shared
+    }
+}
+
+impl Clone for Link {
+    fn clone(&self) -> Self {
+        // A clone of the driver's handle, made in a callback, is a user's: it counts, unless the link
+        // belongs to a server and handles mean nothing.
+        if self.shared.handles.load(Ordering::Relaxed) == UNCOUNTED {
+            Self::uncounted(Arc::clone(&self.shared))
+        } else {
+            Self::counted(Arc::clone(&self.shared))
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.counted && self.shared.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.stop_accepting();
+            self.shared.command(Command::Dropped(self.shared.id));
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("address", &self.shared.address)
+            .field("open", &self.is_open())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number of handles of a link whose handles do not matter.
+const UNCOUNTED: usize = usize::MAX / 2;
+
+impl LinkShared {
+    /// `owned` links end with their last handle; a server's peers do not.
+    pub(crate) fn new(
+        id: u64,
+        address: Address,
+        io: Arc<IoShared>,
+        channel: Arc<Channel<Outlet, IoHome>>,
+        peer: PeerId,
+        owned: bool,
+    ) -> Self {
+        Self {
+            id,
+            address,
+            io,
+            channel,
+            peer,
+            counters: ReceiveCounters::default(),
+            paused: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
+            handles: AtomicUsize::new(if owned { 0 } else { UNCOUNTED }),
+            life: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
+    }
+
+    /// Whether the driver may hand out the next message.
+    pub(crate) fn delivers(&self) -> bool {
+        !self.paused.load(Ordering::Relaxed) && !self.aborted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn statistics(&self) -> LinkStatistics {
+        let sending = self.channel.read(|outbound| {
+            if self.peer == PeerId::SOLE {
+                outbound.statistics()
+            } else {
+                outbound.peer_statistics(self.peer)
+            }
+        });
+        LinkStatistics {
+            sending,
+            receiving: self.counters.snapshot(),
+        }
+    }
+
+    pub(crate) fn set_open(&self, local: Option<Address>, peer: Option<Address>) {
+        let mut life = self.life();
+        (life.open, life.local, life.peer) = (true, local, peer);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn set_closed(&self, unsent: Unsent) {
+        let mut life = self.life();
+        (life.open, life.unsent) = (false, unsent);
+        self.changed.notify_all();
+    }
+
+    /// The last callback has returned.
+    pub(crate) fn set_ended(&self, reason: Reason) {
+        self.life().ended = Some(reason);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wait_ended(&self) -> Unsent {
+        if self.channel.home().caller() != Caller::Thread {
+            return Unsent::default();
+        }
+        let mut life = self.life();
+        while life.ended.is_none() {
+            life = self.wait(life, None);
+        }
+        life.unsent
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        self.io.command(command);
+    }
+
+    pub(crate) fn stop_accepting(&self) {
+        // The queue of a datagram server is not one peer's to close; the driver closes the peer.
+        if self.peer == PeerId::SOLE {
+            self.channel.closing();
+        }
+    }
+
+    fn ended_error(&self, reason: &Reason) -> Error {
+        match reason {
+            Reason::NotConnected(error) | Reason::Lost(error) => error.again(),
+            _ => Error::closed("connect to", Some(&self.address)),
+        }
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        life: MutexGuard<'a, Life>,
+        left: Option<Duration>,
+    ) -> MutexGuard<'a, Life> {
+        match left {
+            None => self
+                .changed
+                .wait(life)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                self.changed
+                    .wait_timeout(life, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+        }
+    }
+}

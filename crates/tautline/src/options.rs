@@ -1,0 +1,378 @@
+//! What can be chosen, with its default and the situation it suits.
+//!
+//! The struct that the user fills is the struct that we read. Values and combinations that make no
+//! sense are refused by name before anything starts; nothing is clamped.
+
+use std::time::Duration;
+
+use tautline_session::{Framing, Strategy};
+
+use crate::address::{Address, UdsName};
+use crate::error::Error;
+use crate::sys;
+
+/// Options of one link, the same on every transport.
+///
+/// ```
+/// use tautline::{Framing, LinkOptions, Strategy};
+///
+/// let options = LinkOptions {
+///     framing: Framing::length_prefix(),
+///     strategy: Strategy::KeepLatest,
+///     ..LinkOptions::default()
+/// };
+/// assert_eq!(options.queue_limit_bytes, 1024 * 1024);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// How messages are marked on a byte stream; both ends have to agree. UDP keeps borders by
+    /// itself and takes only [`Framing::Raw`].
+    ///
+    /// Default [`Framing::Raw`]: what any other program speaks, but a message is then whatever one
+    /// read returns. Between two Tautlines take [`Framing::length_prefix`].
+    pub framing: Framing,
+    /// What a send does when the queue is full.
+    ///
+    /// Default [`Strategy::Reliable`]: it waits. Where a late sample is worthless, take
+    /// [`Strategy::KeepLatest`], which on byte streams needs a framing other than raw: cut out of
+    /// an unmarked stream, a message would damage its neighbours.
+    pub strategy: Strategy,
+    /// Most encoded bytes waiting or in flight. When full, `strategy` decides.
+    ///
+    /// Default 1 MiB: about 80 ms of a saturated 100 Mb/s link. Less where fresh data matters more
+    /// than bursts; the queue never holds more than this.
+    pub queue_limit_bytes: usize,
+    /// Most messages waiting or in flight, whatever their size.
+    ///
+    /// Default 65,536, which 16-byte messages reach together with the default of
+    /// `queue_limit_bytes`. 1 keeps only the newest sample under [`Strategy::KeepLatest`].
+    pub queue_limit_messages: usize,
+    /// Longest payload accepted from the peer or from `send`.
+    ///
+    /// Default 1 MiB. A frame that announces more is a counted fault, and memory is never set aside
+    /// for it. It has to be within what the prefix can say: 255 for one byte, 65,535 for two.
+    pub frame_limit_bytes: usize,
+    /// Whether our side goes on sending after the peer has ended its own.
+    ///
+    /// Default false: the peer's end of stream flushes what waits, then closes. True for protocols
+    /// in which one side says "that was all" and waits for the answer. Streams only.
+    pub half_open: bool,
+    /// `TCP_NODELAY`: send small segments at once.
+    ///
+    /// Default true, for latency; this library gathers queued messages itself. False leaves small
+    /// single sends to Nagle's algorithm, on very thin lines. Has no meaning off TCP.
+    pub tcp_nodelay: bool,
+    /// `SO_SNDBUF` in bytes of data; the kernel sets aside twice as much for its bookkeeping.
+    ///
+    /// Default `None`: the kernel's own tuning, which is best for TCP. Refused where the kernel
+    /// grants less (`net.core.wmem_max`) or more than was asked.
+    pub send_buffer_bytes: Option<usize>,
+    /// `SO_RCVBUF` in bytes of data; the kernel sets aside twice as much for its bookkeeping.
+    ///
+    /// Default `None`. Raise it for UDP in bursts, which a small buffer drops. Refused where the
+    /// kernel grants less (`net.core.rmem_max`) or more than was asked.
+    pub receive_buffer_bytes: Option<usize>,
+    /// How long connecting may take, over all addresses of a name.
+    ///
+    /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network.
+    pub connect_timeout: Duration,
+    /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
+    ///
+    /// Default zero: it sleeps at once, and idle costs no CPU. 50 µs on CPUs that halt when idle
+    /// makes a round trip several times faster. Under a real-time policy more than 50 µs is
+    /// refused unless the thread has one CPU of its own: the yield would let nobody else run.
+    pub spin: Duration,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self {
+            framing: Framing::Raw,
+            strategy: Strategy::Reliable,
+            queue_limit_bytes: 1024 * 1024,
+            queue_limit_messages: 65_536,
+            frame_limit_bytes: 1024 * 1024,
+            half_open: false,
+            tcp_nodelay: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            connect_timeout: Duration::from_secs(5),
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+impl LinkOptions {
+    /// Refuses, by the option's name, what makes no sense for this address.
+    pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
+        self.validate_for_transport(address)?;
+        self.validate_limits()?;
+        buffer("send_buffer_bytes", self.send_buffer_bytes)?;
+        buffer("receive_buffer_bytes", self.receive_buffer_bytes)?;
+        if self.connect_timeout.is_zero() {
+            return Err(Error::option(
+                "connect_timeout",
+                "0 would never reach anybody",
+            ));
+        }
+        validate_spin(self.spin)
+    }
+
+    fn validate_for_transport(&self, address: &Address) -> Result<(), Error> {
+        match address {
+            Address::Udp { .. } if self.framing != Framing::Raw => Err(Error::option(
+                "framing",
+                "udp keeps the borders of messages by itself and takes only raw",
+            )),
+            Address::Udp { .. } if self.half_open => Err(Error::option(
+                "half_open",
+                "udp has no end of stream; leave it false",
+            )),
+            Address::Tcp { .. } | Address::Uds(_)
+                if self.strategy == Strategy::KeepLatest && self.framing == Framing::Raw =>
+            {
+                Err(Error::option(
+                    "strategy",
+                    "keeplatest on a byte stream needs a framing other than raw, \
+                     or evicting would cut a message in two",
+                ))
+            }
+            Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Ok(()),
+        }
+    }
+
+    fn validate_limits(&self) -> Result<(), Error> {
+        queue_bytes("queue_limit_bytes", self.queue_limit_bytes, self.framing)?;
+        non_zero(
+            "queue_limit_messages",
+            self.queue_limit_messages,
+            "0 would never accept a message",
+        )?;
+        non_zero(
+            "frame_limit_bytes",
+            self.frame_limit_bytes,
+            "0 would never accept a message",
+        )?;
+        let most = self.framing.payload_limit_bytes();
+        if self.frame_limit_bytes > most {
+            return Err(Error::option(
+                "frame_limit_bytes",
+                format!(
+                    "{} is more than the framing can say: {most}",
+                    self.frame_limit_bytes
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Options of a server: those of its links, and its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Options of every peer's link. `connect_timeout` and `spin` have no use here.
+    pub link: LinkOptions,
+    /// Most peers at one time.
+    ///
+    /// Default 1,024. One more is turned away and counted; over UDP the peer that has been silent
+    /// longest makes room, but never one active within a second.
+    pub connection_limit: usize,
+    /// Most encoded bytes that the queues of all peers hold together.
+    ///
+    /// Default 256 MiB. Past it the peer that holds most is refused first. A UDP server has one
+    /// queue, whose limit is `link.queue_limit_bytes`.
+    pub total_queue_limit_bytes: usize,
+    /// How long a UDP peer may be silent before it counts as gone. UDP only.
+    ///
+    /// Default 60 s.
+    pub peer_expiry: Duration,
+    /// Permission bits of a Unix socket's file, such as `0o660`; it is never open to more than
+    /// these, not for a moment, and the umask takes nothing away.
+    ///
+    /// Default `None`: what the umask of the process leaves. Only for `uds:///PATH`: abstract names
+    /// have no file and are open to everybody.
+    pub uds_mode: Option<u32>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            link: LinkOptions::default(),
+            connection_limit: 1024,
+            total_queue_limit_bytes: 256 * 1024 * 1024,
+            peer_expiry: Duration::from_secs(60),
+            uds_mode: None,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Refuses, by the option's name, what makes no sense for this address.
+    pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
+        self.link.validate(address)?;
+        non_zero(
+            "connection_limit",
+            self.connection_limit,
+            "0 would turn every peer away",
+        )?;
+        queue_bytes(
+            "total_queue_limit_bytes",
+            self.total_queue_limit_bytes,
+            self.link.framing,
+        )?;
+        if self.peer_expiry.is_zero() {
+            return Err(Error::option(
+                "peer_expiry",
+                "0 would forget every peer at once",
+            ));
+        }
+        self.validate_uds_mode(address)
+    }
+
+    fn validate_uds_mode(&self, address: &Address) -> Result<(), Error> {
+        let Some(mode) = self.uds_mode else {
+            return Ok(());
+        };
+        match address {
+            Address::Uds(UdsName::Path(_)) if mode > 0o777 => Err(Error::option(
+                "uds_mode",
+                format!("{mode:#o} has more than permission bits, the most is 0o777"),
+            )),
+            Address::Uds(UdsName::Path(_)) => Ok(()),
+            Address::Uds(UdsName::Abstract(_)) => Err(Error::option(
+                "uds_mode",
+                "an abstract name has no file that could have a mode",
+            )),
+            Address::Tcp { .. } | Address::Udp { .. } => Err(Error::option(
+                "uds_mode",
+                format!("{} has no file that could have a mode", address.scheme()),
+            )),
+        }
+    }
+}
+
+/// Options of an I/O thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IoOptions {
+    /// The thread's name, as `ps -T` and debuggers show it: 1 to 15 bytes.
+    ///
+    /// Default `tautline-io`.
+    pub name: String,
+    /// How long the thread polls, giving way with `sched_yield`, before it sleeps.
+    ///
+    /// Default zero: idle costs no CPU. The rules of [`LinkOptions::spin`] hold, for the thread
+    /// that starts this one: it inherits policy and CPUs.
+    pub spin: Duration,
+    /// Bytes of the one read buffer that all links of the thread share.
+    ///
+    /// Default 64 KiB: holds any datagram, and costs the cache least. More for few bulk streams;
+    /// datagrams that do not fit are cut, and flagged.
+    pub read_buffer_bytes: usize,
+}
+
+impl Default for IoOptions {
+    fn default() -> Self {
+        Self {
+            name: "tautline-io".to_owned(),
+            spin: Duration::ZERO,
+            read_buffer_bytes: 64 * 1024,
+        }
+    }
+}
+
+impl IoOptions {
+    /// Refuses, by the option's name, what makes no sense.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        if !(1..=THREAD_NAME_LIMIT).contains(&self.name.len()) {
+            return Err(Error::option(
+                "name",
+                format!(
+                    "{:?} has {} bytes, and a thread's name has 1 to {THREAD_NAME_LIMIT}",
+                    self.name,
+                    self.name.len()
+                ),
+            ));
+        }
+        if self.name.contains('\0') {
+            return Err(Error::option("name", "a thread's name has no NUL"));
+        }
+        non_zero(
+            "read_buffer_bytes",
+            self.read_buffer_bytes,
+            "0 could never read anything",
+        )?;
+        validate_spin(self.spin)
+    }
+}
+
+fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
+    if value == 0 {
+        return Err(Error::option(name, why));
+    }
+    Ok(())
+}
+
+/// A queue that cannot hold the shortest message is no queue.
+fn queue_bytes(name: &'static str, limit: usize, framing: Framing) -> Result<(), Error> {
+    non_zero(name, limit, "0 would never accept a message")?;
+    let shortest = framing.header_bytes() + 1;
+    if limit < shortest {
+        return Err(Error::option(
+            name,
+            format!("{limit} is less than the shortest message: {shortest} bytes with its prefix"),
+        ));
+    }
+    Ok(())
+}
+
+fn buffer(name: &'static str, bytes: Option<usize>) -> Result<(), Error> {
+    match bytes {
+        None => Ok(()),
+        Some(0) => Err(Error::option(name, "0 leaves no buffer")),
+        // The option is an int, and the kernel doubles it.
+        Some(bytes) if bytes > BUFFER_LIMIT => Err(Error::option(
+            name,
+            format!("{bytes} is more than the system can say: {BUFFER_LIMIT}"),
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+fn validate_spin(spin: Duration) -> Result<(), Error> {
+    if spin <= SPIN_LIMIT_REAL_TIME {
+        return Ok(());
+    }
+    // A sandbox may forbid the question. Then the policy is taken for the ordinary one, as nearly
+    // always, rather than refuse what is nearly always right.
+    let policy = sys::sched::sched_getscheduler().unwrap_or(libc::SCHED_OTHER);
+    let cpus = sys::sched::sched_getaffinity_count().unwrap_or(usize::MAX);
+    if spin_starves_others(policy, cpus) {
+        return Err(Error::option(
+            "spin",
+            format!(
+                "{spin:?} under a real-time policy would starve others: {SPIN_LIMIT_REAL_TIME:?} \
+                 at most, or give the thread one CPU of its own"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// `sched_yield` gives way only to equals: under a real-time policy ordinary threads never run.
+/// One CPU for this thread alone is somebody's decision to allow just that.
+fn spin_starves_others(policy: i32, allowed_cpus: usize) -> bool {
+    let real_time = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy);
+    real_time && allowed_cpus != 1
+}
+
+/// Longest spin allowed under a real-time policy: about what waking a sleeper costs anyway.
+const SPIN_LIMIT_REAL_TIME: Duration = Duration::from_micros(50);
+
+/// Most bytes of a thread's name: `TASK_COMM_LEN` with its zero is 16; the kernel would cut more.
+const THREAD_NAME_LIMIT: usize = 15;
+
+/// The largest buffer whose double is still an int.
+const BUFFER_LIMIT: usize = i32::MAX as usize / 2;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! What a link or server has counted so far.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tautline_session::SendStatistics;
+
+use crate::sys;
+
+/// Everything a link counts, at one moment. Counters live through all its connections.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct LinkStatistics {
+    /// The sending half. It closes: accepted = written + waiting + discarded.
+    pub sending: SendStatistics,
+    /// The receiving half.
+    pub receiving: ReceiveStatistics,
+}
+
+/// The receiving half of [`LinkStatistics`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ReceiveStatistics {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Their bytes, without framing.
+    pub payload_bytes: u64,
+    /// Bytes that came from the kernel.
+    pub wire_bytes: u64,
+    /// Bad or cut frames.
+    pub faults: u64,
+    /// Datagrams longer than the receive buffer.
+    pub truncated: u64,
+    /// Times that the network said a datagram did not arrive (ICMP).
+    pub unreachable: u64,
+    /// Reads asked of the kernel.
+    pub read_calls: u64,
+    /// Time since bytes last came; `None` before the first.
+    pub last_receive_age: Option<Duration>,
+}
+
+impl ReceiveStatistics {
+    /// Adds another link's counters; the age is the younger of the two.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.messages += other.messages;
+        self.payload_bytes += other.payload_bytes;
+        self.wire_bytes += other.wire_bytes;
+        self.faults += other.faults;
+        self.truncated += other.truncated;
+        self.unreachable += other.unreachable;
+        self.read_calls += other.read_calls;
+        self.last_receive_age = match (self.last_receive_age, other.last_receive_age) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        };
+    }
+}
+
+/// The counters behind [`ReceiveStatistics`]: written by the driver alone, read by anybody. Each is
+/// right by itself; a reader may see one a read ahead of another.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiveCounters {
+    messages: AtomicU64,
+    payload_bytes: AtomicU64,
+    wire_bytes: AtomicU64,
+    faults: AtomicU64,
+    truncated: AtomicU64,
+    unreachable: AtomicU64,
+    read_calls: AtomicU64,
+    /// 0 before the first.
+    last_receive_ns: AtomicU64,
+}
+
+impl ReceiveCounters {
+    /// One read: the messages in it, their payload, and the bytes it brought.
+    pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at_ns: u64) {
+        add(&self.messages, messages);
+        add(&self.payload_bytes, payload_bytes);
+        add(&self.wire_bytes, wire_bytes);
+        self.last_receive_ns.store(at_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fault(&self) {
+        add(&self.faults, 1);
+    }
+
+    pub(crate) fn truncation(&self) {
+        add(&self.truncated, 1);
+    }
+
+    pub(crate) fn unreachable(&self) {
+        self.unreachable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read_call(&self) {
+        add(&self.read_calls, 1);
+    }
+
+    pub(crate) fn last_receive_ns(&self) -> u64 {
+        self.last_receive_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn snapshot(&self) -> ReceiveStatistics {
+        let last_receive_ns = self.last_receive_ns();
+        ReceiveStatistics {
+            messages: self.messages.load(Ordering::Relaxed),
+            payload_bytes: self.payload_bytes.load(Ordering::Relaxed),
+            wire_bytes: self.wire_bytes.load(Ordering::Relaxed),
+            faults: self.faults.load(Ordering::Relaxed),
+            truncated: self.truncated.load(Ordering::Relaxed),
+            unreachable: self.unreachable.load(Ordering::Relaxed),
+            read_calls: self.read_calls.load(Ordering::Relaxed),
+            last_receive_age: (last_receive_ns > 0).then(|| {
+                Duration::from_nanos(sys::monotonic_ns().saturating_sub(last_receive_ns))
+            }),
+        }
+    }
+}
+
+/// One writer: a load and a store cost less than a locked addition.
+fn add(counter: &AtomicU64, more: u64) {
+    if more > 0 {
+        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,101 @@
+//! Sending, receiving and what sockets say about themselves.
+
+use std::io::{self, IoSlice};
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::c_int;
+
+/// `send(2)`.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: c_int) -> io::Result<usize> {
+    // SAFETY: `bytes` is readable for its length.
+    super::retry(|| unsafe {
+        libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags)
+    })
+}
+
+/// `sendmsg(2)` of several slices as one: one packet where they fit, one datagram always.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn sendmsg(
+    fd: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    flags: c_int,
+) -> io::Result<usize> {
+    let mut message = empty_msghdr();
+    // IoSlice is laid out as iovec, by its documentation; the kernel only reads here.
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    message.msg_iovlen = slices.len() as _;
+    // SAFETY: the header points to `slices`, which live through the call.
+    super::retry(|| unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+}
+
+/// `recv(2)`. With `MSG_TRUNC` on a datagram the count is its real length, beyond the buffer too.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> io::Result<usize> {
+    // SAFETY: `buffer` is writable for its length, and the kernel writes no more than that.
+    super::retry(|| unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            flags,
+        )
+    })
+}
+
+/// `accept4(2)`: the new socket does not block and is not inherited, from its first moment.
+///
+/// The peer's address is asked for only where it is used, by `getpeername`.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn accept4(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: null pointers ask for no address.
+    let accepted = super::retry(|| unsafe {
+        libc::accept4(fd.as_raw_fd(), ptr::null_mut(), ptr::null_mut(), flags) as isize
+    })?;
+    let accepted = c_int::try_from(accepted).expect("a descriptor is an int");
+    // SAFETY: the descriptor is new, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(accepted) })
+}
+
+/// `ioctl(SIOCOUTQ)`: what the kernel holds of what was sent (TCP: bytes not acknowledged).
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn ioctl_siocoutq(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut held: c_int = 0;
+    // SIOCOUTQ is TIOCOUTQ by another name; libc has only that one.
+    // SAFETY: this request writes one int, and `held` is one.
+    super::retry(|| unsafe {
+        libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, ptr::from_mut(&mut held)) as isize
+    })?;
+    Ok(held.try_into().unwrap_or(0))
+}
+
+/// `getsockopt(TCP_INFO)`: the state of a TCP connection, as `TCP_ESTABLISHED` and its kin.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
+    // `tcpi_state` is the first byte; the kernel copies as much as is asked for.
+    let mut state = 0u8;
+    let mut length: libc::socklen_t = 1;
+    // SAFETY: `state` has the length that is passed.
+    super::retry(|| unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            ptr::from_mut(&mut state).cast(),
+            &mut length,
+        ) as isize
+    })?;
+    Ok(state)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "libc has no constructor, and padding differs by platform"
+)]
+fn empty_msghdr() -> libc::msghdr {
+    // SAFETY: msghdr is numbers and pointers: all zeroes are an empty one.
+    unsafe { mem::zeroed() }
+}

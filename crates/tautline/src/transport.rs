@@ -1,0 +1,302 @@
+//! Sockets of three kinds behind one face: how they are made, what they have in common.
+//!
+//! Everything above asks for a [`Socket`] or a [`Listener`] and never for a file descriptor's
+//! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
+//! waits, except [`resolve`] of a name, and what a caller asks to wait.
+
+mod resolve;
+mod socket;
+mod tcp;
+mod uds;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use socket2::{Domain, SockAddr, SockRef, Type};
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::options::{LinkOptions, ServerOptions};
+use crate::sys;
+
+pub(crate) use resolve::{is_literal, resolve};
+pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
+
+/// The three kinds of sockets: a closed set, so an enum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Tcp,
+    Uds,
+    Udp,
+}
+
+impl Kind {
+    pub(crate) fn of(address: &Address) -> Self {
+        match address {
+            Address::Tcp { .. } => Self::Tcp,
+            Address::Udp { .. } => Self::Udp,
+            Address::Uds(_) => Self::Uds,
+        }
+    }
+
+    /// Whether borders of messages are kept, and an empty read is an empty message.
+    pub(crate) fn is_datagram(self) -> bool {
+        match self {
+            Self::Tcp | Self::Uds => false,
+            Self::Udp => true,
+        }
+    }
+
+    fn socket_type(self) -> Type {
+        match self {
+            Self::Tcp | Self::Uds => Type::STREAM,
+            Self::Udp => Type::DGRAM,
+        }
+    }
+}
+
+/// Where a name leads: what `connect(2)` and `bind(2)` take.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    Inet(SocketAddr),
+    Uds(SockAddr),
+}
+
+impl Target {
+    fn domain(&self) -> Domain {
+        match self {
+            Self::Inet(address) => Domain::for_address(*address),
+            Self::Uds(_) => Domain::UNIX,
+        }
+    }
+
+    fn to_sockaddr(&self) -> SockAddr {
+        match self {
+            Self::Inet(address) => SockAddr::from(*address),
+            Self::Uds(name) => name.clone(),
+        }
+    }
+}
+
+/// How far a connect got at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connecting {
+    /// The socket is connected.
+    Done,
+    /// Wait until it is writable, then ask [`finish_connect`].
+    InProgress,
+}
+
+/// Starts to connect, with the options applied before the first packet.
+///
+/// A Unix listener with a full backlog is an error of its own, which [`is_backlog_full`] tells and
+/// which a retry can cure.
+pub(crate) fn start_connect(
+    address: &Address,
+    target: &Target,
+    options: &LinkOptions,
+) -> Result<(Socket, Connecting), Error> {
+    let failed = |cause| Error::connect(address, cause);
+    let socket = Socket::create(Kind::of(address), target.domain()).map_err(failed)?;
+    configure(&socket, address, options)?;
+    let connecting = match SockRef::from(&socket.as_fd()).connect(&target.to_sockaddr()) {
+        Ok(()) => Connecting::Done,
+        // Interrupted, a connect goes on by itself, just as one that does not wait.
+        Err(error)
+            if error.raw_os_error() == Some(libc::EINPROGRESS)
+                || error.kind() == io::ErrorKind::Interrupted =>
+        {
+            Connecting::InProgress
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if connecting == Connecting::Done {
+        tcp::refuse_self_connect(&socket).map_err(failed)?;
+    }
+    Ok((socket, connecting))
+}
+
+/// After writability: whether the connection stands. `WouldBlock` means not yet.
+pub(crate) fn finish_connect(socket: &Socket) -> io::Result<()> {
+    if let Some(error) = socket.take_error() {
+        return Err(error);
+    }
+    match SockRef::from(&socket.as_fd()).peer_addr() {
+        Ok(_) => tcp::refuse_self_connect(socket),
+        // A wake-up without news.
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a Unix listener was there but had no room for one more waiting connection.
+pub(crate) fn is_backlog_full(error: &Error) -> bool {
+    // Of all kinds only a Unix socket's connect says EAGAIN for this; a busy TCP listener is slow.
+    error
+        .io_error()
+        .is_some_and(|cause| cause.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Listens on a stream address.
+///
+/// A name with several addresses is listened on at the first that can be bound.
+pub(crate) fn listen(address: &Address, options: &ServerOptions) -> Result<Listener, Error> {
+    match address {
+        Address::Tcp { host, port } => tcp::listen(address, (host, *port), options),
+        Address::Uds(name) => uds::listen(address, name, options),
+        Address::Udp { .. } => unreachable!("udp has no connections: see bind_datagram"),
+    }
+}
+
+/// A listening stream socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    address: Address,
+    /// Before the socket, for fields are dropped in order: while the socket lives its inode is not
+    /// given to another file, so that only our own file can be taken for ours.
+    _file: Option<uds::SocketFile>,
+    socket: Socket,
+}
+
+impl Listener {
+    /// The next waiting connection, or `WouldBlock`.
+    ///
+    /// Connections that died while they waited are passed over. Out of descriptors or memory is an
+    /// error that [`is_shortage`] tells: back off, the connection waits on.
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        loop {
+            match sys::socket::accept4(self.as_fd()) {
+                Ok(fd) => return Ok(Socket::new(fd, self.kind())),
+                Err(error) if died_while_waiting(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.socket.kind()
+    }
+
+    /// The address in use: with the port that the kernel chose.
+    pub(crate) fn local_address(&self) -> Address {
+        self.address.clone()
+    }
+
+    pub(crate) fn wait_ready(
+        &self,
+        interest: PollInterest,
+        deadline: Option<Instant>,
+    ) -> io::Result<PollReady> {
+        self.socket.wait_ready(interest, deadline)
+    }
+}
+
+/// Binds so that a restarted server gets its address at once, and nobody shares it.
+fn bind_inet(socket: &Socket, local: SocketAddr) -> io::Result<()> {
+    let fd = socket.as_fd();
+    let bound = SockRef::from(&fd);
+    match socket.kind() {
+        // Connections of an earlier server may still be in TIME_WAIT.
+        Kind::Tcp => bound.set_reuse_address(true)?,
+        // On UDP the same option would let a second server take the datagrams of the first.
+        Kind::Udp | Kind::Uds => {}
+    }
+    if local.is_ipv6() && local.ip().is_unspecified() {
+        // IPv4 too, whatever net.ipv6.bindv6only says here.
+        bound.set_only_v6(false)?;
+    }
+    bound.bind(&local.into())
+}
+
+/// The options that a socket has to have before it connects or listens.
+fn configure(socket: &Socket, address: &Address, options: &LinkOptions) -> Result<(), Error> {
+    set_buffers(socket, address, options)?;
+    match socket.kind() {
+        Kind::Tcp => tcp::configure(socket, options)
+            .map_err(|cause| Error::io("set the options of", address, cause)),
+        Kind::Uds | Kind::Udp => Ok(()),
+    }
+}
+
+/// Sets what was asked for and reads it back: the kernel clamps in silence, we do not.
+fn set_buffers(socket: &Socket, address: &Address, options: &LinkOptions) -> Result<(), Error> {
+    let fd = socket.as_fd();
+    let socket = SockRef::from(&fd);
+    let failed = |cause| Error::io("set the buffers of", address, cause);
+    if let Some(asked) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(asked).map_err(failed)?;
+        let granted = socket.send_buffer_size().map_err(failed)?;
+        check_buffer("send_buffer_bytes", "net.core.wmem_max", asked, granted)?;
+    }
+    if let Some(asked) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(asked).map_err(failed)?;
+        let granted = socket.recv_buffer_size().map_err(failed)?;
+        check_buffer("receive_buffer_bytes", "net.core.rmem_max", asked, granted)?;
+    }
+    Ok(())
+}
+
+/// The kernel reports twice what it grants (socket(7)).
+fn check_buffer(
+    option: &'static str,
+    limit: &str,
+    asked: usize,
+    reported: usize,
+) -> Result<(), Error> {
+    let granted = reported / 2;
+    if granted < asked {
+        let why = format!("the system grants {granted} of {asked}; its limit is {limit}");
+        return Err(Error::option(option, why));
+    }
+    if granted > asked {
+        let why = format!("{asked} is less than the system's least, {granted}");
+        return Err(Error::option(option, why));
+    }
+    Ok(())
+}
+
+/// Out of descriptors or memory: not the connection's fault, and it passes.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
+}
+
+/// No room at the moment, in the socket or in the kernel: try again later.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+        || matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Errors of the new connection that accept(2) hands to the listener: treat as "not this one".
+fn died_while_waiting(error: &io::Error) -> bool {
+    // EOPNOTSUPP, which the man page lists too, is also "not a listener": that would never end.
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+        )
+    )
+}
+
+/// Most connections that wait to be accepted; the kernel caps it at net.core.somaxconn.
+const LISTEN_BACKLOG: i32 = 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! One socket: sending, receiving, ending, and what it says about itself.
+
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockRef};
+
+use super::{Kind, tcp, uds};
+use crate::address::Address;
+use crate::sys;
+
+/// A connected socket of any kind, or a UDP socket that serves many peers.
+///
+/// It is created non-blocking and closed on exec; no send raises `SIGPIPE`.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    kind: Kind,
+}
+
+/// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
+/// [set to block](Socket::set_blocking).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    No,
+    Block,
+}
+
+/// What a receive brought. On a stream no bytes are the end; a datagram may be empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    pub(crate) bytes: usize,
+    /// The datagram was longer than the buffer, and the rest is gone.
+    pub(crate) truncated: bool,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PollInterest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// What is ready; nothing when the deadline came first.
+///
+/// An error or a hang-up makes ready whatever was asked for: the next call tells which it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PollReady {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Socket {
+    pub(super) fn new(fd: OwnedFd, kind: Kind) -> Self {
+        Self { fd, kind }
+    }
+
+    pub(super) fn create(kind: Kind, domain: Domain) -> io::Result<Self> {
+        let typed = kind.socket_type().nonblocking();
+        let socket = socket2::Socket::new(domain, typed, None)?;
+        Ok(Self::new(socket.into(), kind))
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Sends header and payload in one call; a stream may take only some of the bytes.
+    pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
+        let flags = libc::MSG_NOSIGNAL | wait.flag();
+        if header.is_empty() {
+            return sys::socket::send(self.as_fd(), payload, flags);
+        }
+        let slices = [IoSlice::new(header), IoSlice::new(payload)];
+        sys::socket::sendmsg(self.as_fd(), &slices, flags)
+    }
+
+    /// Receives some of a stream, or one datagram.
+    pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        // On a datagram MSG_TRUNC asks for its real length; on TCP it would throw bytes away.
+        let flags = match self.kind {
+            Kind::Tcp | Kind::Uds => wait.flag(),
+            Kind::Udp => wait.flag() | libc::MSG_TRUNC,
+        };
+        let room = buffer.len();
+        sys::socket::recv(self.as_fd(), buffer, flags).map(|bytes| Arrived::new(bytes, room))
+    }
+
+    /// Ends our side: the peer reads the end of the stream once it has read the rest.
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        SockRef::from(&self.fd).shutdown(Shutdown::Write)
+    }
+
+    /// Ends both sides at once, which also wakes whoever waits on the socket.
+    pub(crate) fn shutdown(&self) {
+        // It fails only where there is nothing left to end: never connected, or reset by the peer.
+        let _ = SockRef::from(&self.fd).shutdown(Shutdown::Both);
+    }
+
+    /// What the kernel still holds of what was written: on TCP, bytes that the peer's kernel has
+    /// not acknowledged.
+    ///
+    /// Unix and UDP sockets count buffers with their bookkeeping, not bytes. There only zero means
+    /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure.
+    pub(crate) fn unsent_bytes(&self) -> Option<u64> {
+        let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
+        match self.kind {
+            Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Uds | Kind::Udp => (held == 0).then_some(0),
+        }
+    }
+
+    /// `SO_ERROR`: the error that the socket holds for us, which this clears.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        match SockRef::from(&self.fd).take_error() {
+            Ok(held) => held,
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Our end. `None` for a Unix socket without a name, as every connecting one is.
+    pub(crate) fn local_address(&self) -> Option<Address> {
+        self.to_address(SockRef::from(&self.fd).local_addr())
+    }
+
+    /// The peer's end. `None` for a Unix socket without a name, and when there is no peer.
+    pub(crate) fn peer_address(&self) -> Option<Address> {
+        self.to_address(SockRef::from(&self.fd).peer_addr())
+    }
+
+    fn to_address(&self, found: io::Result<socket2::SockAddr>) -> Option<Address> {
+        let found = found.ok()?;
+        match self.kind {
+            Kind::Tcp => found.as_socket().map(Address::tcp),
+            Kind::Udp => found.as_socket().map(Address::udp),
+            Kind::Uds => uds::address(&found),
+        }
+    }
+
+    /// Waits until something asked for is ready, or the deadline; without one, for ever.
+    pub(crate) fn wait_ready(
+        &self,
+        interest: PollInterest,
+        deadline: Option<Instant>,
+    ) -> io::Result<PollReady> {
+        let mut events = 0;
+        if interest.read {
+            events |= libc::POLLIN;
+        }
+        if interest.write {
+            events |= libc::POLLOUT;
+        }
+        let ready = sys::poll::ppoll(self.as_fd(), events, deadline)?;
+        let ended = ready & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+        Ok(PollReady {
+            read: interest.read && (ended || ready & libc::POLLIN != 0),
+            write: interest.write && (ended || ready & libc::POLLOUT != 0),
+        })
+    }
+
+    /// Whether [`Wait::Block`] waits.
+    pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        SockRef::from(&self.fd).set_nonblocking(!blocking)
+    }
+
+    /// `SO_RCVTIMEO`: how long a blocking receive waits before it says `WouldBlock`.
+    ///
+    /// Rounded up to the option's microseconds, of which none would mean for ever. A signal handler
+    /// that interrupts the wait starts it anew.
+    pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let micros = timeout.as_nanos().div_ceil(1_000).max(1);
+        let timeout = Duration::from_micros(micros.try_into().unwrap_or(u64::MAX));
+        SockRef::from(&self.fd).set_read_timeout(Some(timeout))
+    }
+
+    /// `TCP_NOTSENT_LOWAT`: how many unsent bytes the kernel takes before it says "not writable".
+    pub(crate) fn set_notsent_lowat(&self, bytes: u32) -> io::Result<()> {
+        debug_assert_eq!(self.kind, Kind::Tcp);
+        SockRef::from(&self.fd).set_tcp_notsent_lowat(bytes)
+    }
+}
+
+impl Wait {
+    fn flag(self) -> libc::c_int {
+        match self {
+            Self::No => libc::MSG_DONTWAIT,
+            Self::Block => 0,
+        }
+    }
+}
+
+impl Arrived {
+    /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
+    pub(super) fn new(bytes: usize, room: usize) -> Self {
+        Self {
+            bytes: bytes.min(room),
+            truncated: bytes > room,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What only TCP does.
+
+use std::io;
+use std::net::SocketAddr;
+
+use socket2::{Domain, SockRef};
+use tautline_session::Strategy;
+
+use super::{Kind, LISTEN_BACKLOG, Listener, Socket, resolve};
+use crate::address::Address;
+use crate::error::Error;
+use crate::options::{LinkOptions, ServerOptions};
+use crate::sys;
+
+/// What a connection needs before its first packet; accepted ones inherit it from their listener.
+pub(super) fn configure(socket: &Socket, options: &LinkOptions) -> io::Result<()> {
+    SockRef::from(&socket.as_fd()).set_tcp_nodelay(options.tcp_nodelay)?;
+    if options.strategy == Strategy::KeepLatest {
+        socket.set_notsent_lowat(KEEPLATEST_UNSENT_BYTES)?;
+    }
+    Ok(())
+}
+
+pub(super) fn listen(
+    address: &Address,
+    (host, port): (&str, u16),
+    options: &ServerOptions,
+) -> Result<Listener, Error> {
+    address.validate()?;
+    let mut failure = None;
+    for candidate in resolve::inet(address, host, port)? {
+        match listen_at(address, candidate, options) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.expect("a resolved name has an address"))
+}
+
+fn listen_at(
+    address: &Address,
+    local: SocketAddr,
+    options: &ServerOptions,
+) -> Result<Listener, Error> {
+    let failed = |cause| Error::bind(address, cause);
+    let socket = Socket::create(Kind::Tcp, Domain::for_address(local)).map_err(failed)?;
+    super::configure(&socket, address, &options.link)?;
+    super::bind_inet(&socket, local).map_err(failed)?;
+    // Here too the address may turn out to be in use: with SO_REUSEADDR two can bind it.
+    SockRef::from(&socket.as_fd())
+        .listen(LISTEN_BACKLOG)
+        .map_err(failed)?;
+    let address = socket.local_address().unwrap_or_else(|| address.clone());
+    Ok(Listener {
+        address,
+        _file: None,
+        socket,
+    })
+}
+
+/// A connect to a free port of the range that connecting sockets draw from can meet itself: then
+/// both ends are this socket, and a server that comes later finds its port taken.
+pub(super) fn refuse_self_connect(socket: &Socket) -> io::Result<()> {
+    if socket.kind() != Kind::Tcp {
+        return Ok(());
+    }
+    let fd = socket.as_fd();
+    let ends = SockRef::from(&fd);
+    let (local, peer) = (
+        ends.local_addr()?.as_socket(),
+        ends.peer_addr()?.as_socket(),
+    );
+    if local == peer {
+        return Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
+    }
+    Ok(())
+}
+
+/// 1 where our end of stream is among what SIOCOUTQ counts: it has a sequence number of its own.
+pub(super) fn unacknowledged_fin(socket: &Socket) -> u64 {
+    // include/net/tcp_states.h; libc has no names for them.
+    const FIN_WAIT1: u8 = 4;
+    const LAST_ACK: u8 = 9;
+    const CLOSING: u8 = 11;
+    match sys::socket::tcp_state(socket.as_fd()) {
+        Ok(FIN_WAIT1 | LAST_ACK | CLOSING) => 1,
+        _ => 0,
+    }
+}
+
+/// Most unsent bytes in the kernel under keeplatest: left alone it holds megabytes of stale
+/// samples, where no newer one can take their place.
+const KEEPLATEST_UNSENT_BYTES: u32 = 16 * 1024;
