@@ -5,14 +5,13 @@
 //! gate undecided, which is no success either.
 
 mod figure;
+mod parse;
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::Serialize;
 
 use self::figure::{Figure, Row};
-use crate::quantity;
 use crate::report::Report;
 
 /// One parsed `--fail-if`: alternatives (`or`) of conditions that hold together (`and`).
@@ -283,203 +282,6 @@ impl fmt::Display for Gate {
     }
 }
 
-impl FromStr for Gate {
-    type Err = GateError;
-
-    /// `FIGURE OP VALUE [and|or …]`, `and` binding closer. Also `transport`, `strategy`, `driver` and
-    /// `payload` to choose rows.
-    fn from_str(text: &str) -> Result<Self, GateError> {
-        let mut parser = Parser {
-            tokens: tokens(text)?,
-            at: 0,
-        };
-        let mut alternatives = vec![parser.alternative()?];
-        while parser.take_word("or") {
-            alternatives.push(parser.alternative()?);
-        }
-        match parser.next() {
-            None => Ok(Self {
-                text: text.trim().to_owned(),
-                alternatives,
-            }),
-            Some(token) => Err(GateError(format!(
-                "expected 'and' or 'or' before '{token}'"
-            ))),
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    Operator(Operator),
-}
-
-struct Parser {
-    tokens: Vec<Token>,
-    at: usize,
-}
-
-impl Parser {
-    fn alternative(&mut self) -> Result<Alternative, GateError> {
-        let mut alternative = Alternative {
-            selectors: Vec::new(),
-            comparisons: Vec::new(),
-        };
-        loop {
-            self.condition(&mut alternative)?;
-            if !self.take_word("and") {
-                break;
-            }
-        }
-        if alternative.comparisons.is_empty() {
-            return Err(GateError(
-                "it chooses rows and compares no figure of them".to_owned(),
-            ));
-        }
-        let tables = alternative.tables();
-        if !tables.latency && !tables.strategy {
-            return Err(GateError(format!(
-                "'{}': no row has all of it, 'and' joins figures of one table",
-                alternative.text()
-            )));
-        }
-        Ok(alternative)
-    }
-
-    fn condition(&mut self, alternative: &mut Alternative) -> Result<(), GateError> {
-        let name = self.word("a figure")?;
-        let operator = match self.next() {
-            Some(Token::Operator(operator)) => operator,
-            other => {
-                let found =
-                    other.map_or_else(|| "its end".to_owned(), |token| format!("'{token}'"));
-                return Err(GateError(format!(
-                    "expected > >= < <= == or != after '{name}', found {found}"
-                )));
-            }
-        };
-        let value = self.value()?;
-        let key = match name.as_str() {
-            "transport" => Key::Transport,
-            "strategy" => Key::Strategy,
-            "driver" => Key::Driver,
-            "payload" => {
-                let bytes = quantity::size(&value)
-                    .map_err(|error| GateError(format!("payload {operator} {value}: {error}")))?;
-                alternative
-                    .selectors
-                    .push(Selector::Payload { operator, bytes });
-                return Ok(());
-            }
-            _ => {
-                let comparison = comparison(&name, operator, &value)?;
-                alternative.comparisons.push(comparison);
-                return Ok(());
-            }
-        };
-        let equal = match operator {
-            Operator::Equal => true,
-            Operator::Unequal => false,
-            _ => return Err(GateError(format!("{name} takes == and != only"))),
-        };
-        alternative
-            .selectors
-            .push(Selector::Word { key, equal, value });
-        Ok(())
-    }
-
-    /// The value, joined with a unit that stands apart: `200 us`.
-    fn value(&mut self) -> Result<String, GateError> {
-        let mut value = self.word("a value")?;
-        let bare = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        if bare
-            && let Some(Token::Word(unit)) = self.tokens.get(self.at)
-            && unit != "and"
-            && unit != "or"
-        {
-            value.push_str(unit);
-            self.at += 1;
-        }
-        Ok(value)
-    }
-
-    fn word(&mut self, expected: &str) -> Result<String, GateError> {
-        match self.next() {
-            Some(Token::Word(word)) => Ok(word),
-            Some(token) => Err(GateError(format!("expected {expected}, found '{token}'"))),
-            None => Err(GateError(format!("expected {expected}, found its end"))),
-        }
-    }
-
-    fn take_word(&mut self, word: &str) -> bool {
-        let there = matches!(self.tokens.get(self.at), Some(Token::Word(found)) if found == word);
-        self.at += usize::from(there);
-        there
-    }
-
-    fn next(&mut self) -> Option<Token> {
-        let token = self.tokens.get(self.at).cloned();
-        self.at += 1;
-        token
-    }
-}
-
-fn comparison(name: &str, operator: Operator, value: &str) -> Result<Comparison, GateError> {
-    let figure = Figure::named(name).ok_or_else(|| {
-        GateError(format!(
-            "'{name}' is no figure; there are {}",
-            Figure::names().join(", ")
-        ))
-    })?;
-    let text = format!("{name} {operator} {value}");
-    let bound = figure
-        .unit
-        .read(value)
-        .map_err(|why| GateError(format!("'{text}': {why}")))?;
-    Ok(Comparison {
-        text,
-        figure,
-        operator,
-        bound,
-    })
-}
-
-fn tokens(text: &str) -> Result<Vec<Token>, GateError> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let length = if is_operator(first) {
-            let length = rest.find(|c| !is_operator(c)).unwrap_or(rest.len());
-            tokens.push(Token::Operator(operator(&rest[..length])?));
-            length
-        } else {
-            let end = |c: char| c.is_whitespace() || is_operator(c);
-            let length = rest.find(end).unwrap_or(rest.len());
-            tokens.push(Token::Word(rest[..length].to_owned()));
-            length
-        };
-        rest = rest[length..].trim_start();
-    }
-    Ok(tokens)
-}
-
-fn is_operator(c: char) -> bool {
-    matches!(c, '<' | '>' | '=' | '!')
-}
-
-fn operator(text: &str) -> Result<Operator, GateError> {
-    Ok(match text {
-        ">" => Operator::Greater,
-        ">=" => Operator::GreaterOrEqual,
-        "<" => Operator::Less,
-        "<=" => Operator::LessOrEqual,
-        "=" | "==" => Operator::Equal,
-        "!=" => Operator::Unequal,
-        _ => return Err(GateError(format!("'{text}' is none of > >= < <= == !="))),
-    })
-}
-
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -493,11 +295,179 @@ impl fmt::Display for Operator {
     }
 }
 
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Word(word) => f.write_str(word),
-            Self::Operator(operator) => operator.fmt(f),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn outcome(gate: &str) -> (Outcome, Vec<String>) {
+        let verdict = gate.parse::<Gate>().unwrap().judge(&sample::report());
+        (verdict.outcome, verdict.findings)
+    }
+
+    fn refusal(gate: &str) -> String {
+        gate.parse::<Gate>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn one_row_that_meets_the_condition_fails_the_gate() {
+        assert_eq!(outcome("p99.9 > 1ms"), (Outcome::Passed, vec![]));
+        assert_eq!(
+            outcome("p99.9 > 600us"),
+            (
+                Outcome::Failed,
+                vec!["tcp handoff 65536 B: p99.9 is 988.0 us".to_owned()]
+            )
+        );
+        assert_eq!(outcome("p99.9>600us").0, Outcome::Failed);
+        assert_eq!(outcome("p99.9 > 600 us or lost > 0").0, Outcome::Failed);
+        assert_eq!(outcome("lost > 0"), (Outcome::Passed, vec![]));
+    }
+
+    #[test]
+    fn and_asks_for_one_row_that_has_it_all() {
+        // The slowest p50 and the largest maximum are the same row; 800 us and 70 us are not.
+        assert_eq!(outcome("p50 > 500us and max > 1ms").0, Outcome::Failed);
+        assert_eq!(outcome("p50 < 71us and max > 1ms").0, Outcome::Passed);
+    }
+
+    #[test]
+    fn rows_are_chosen_by_transport_payload_strategy_and_driver() {
+        assert_eq!(
+            outcome("transport == uds and p50 > 300us").0,
+            Outcome::Passed
+        );
+        assert_eq!(outcome("payload <= 1Ki and p50 > 200us").0, Outcome::Passed);
+        assert_eq!(
+            outcome("strategy == reliable and dropped > 0").0,
+            Outcome::Passed
+        );
+        assert_eq!(
+            outcome("strategy != reliable and dropped > 0").0,
+            Outcome::Failed
+        );
+        assert_eq!(
+            outcome("driver == direct and ratio_low > 1.05").0,
+            Outcome::Passed
+        );
+        assert_eq!(
+            outcome("driver == handoff and ratio_low > 1.05").0,
+            Outcome::Failed
+        );
+    }
+
+    #[test]
+    fn delivery_queue_and_rates_have_their_units() {
+        assert_eq!(
+            outcome("strategy == besteffort and delivery < 100%").1,
+            ["udp besteffort 64 B: delivery is 99.96 %"]
+        );
+        assert_eq!(outcome("max_queue > 1Mi").0, Outcome::Passed);
+        assert_eq!(outcome("failed_sends >= 23k").0, Outcome::Failed);
+        assert_eq!(
+            outcome("payload == 64 and received_mib_per_s < 6.6").0,
+            Outcome::Failed
+        );
+    }
+
+    #[test]
+    fn a_percentile_with_too_few_samples_is_undecided_not_passed() {
+        let mut report = sample::report();
+        report.latency.truncate(1);
+        report.latency[0].summary.count = 900;
+        report.latency[0].summary.p99_ns = None;
+        let judge = |gate: &str| gate.parse::<Gate>().unwrap().judge(&report);
+        let verdict = judge("p99 > 10s");
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+        assert_eq!(
+            verdict.findings,
+            ["tcp handoff 64 B: p99 needs 1000 samples and has 900"]
+        );
+        // The other part settles it, one way or the other.
+        assert_eq!(judge("p99 > 10s or max > 100us").outcome, Outcome::Failed);
+        assert_eq!(judge("p99 > 10s and max > 10s").outcome, Outcome::Passed);
+    }
+
+    #[test]
+    fn a_gate_that_no_row_answers_is_undecided() {
+        assert_eq!(
+            outcome("payload == 63 and p50 > 1s"),
+            (
+                Outcome::Undecided,
+                vec!["p50 > 1s: no row was measured that it concerns".to_owned()]
+            )
+        );
+        let mut report = sample::report();
+        report.latency.clear();
+        let verdict = "p50 > 1s".parse::<Gate>().unwrap().judge(&report);
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+    }
+
+    #[test]
+    fn what_the_run_does_not_make_is_refused_before_it() {
+        let latency = Tables {
+            latency: true,
+            strategy: false,
+        };
+        let gate = |text: &str| text.parse::<Gate>().unwrap().check(latency);
+        assert_eq!(gate("p99 > 1ms"), Ok(()));
+        assert_eq!(gate("lost > 0"), Ok(()));
+        assert_eq!(
+            gate("p99 > 1ms or delivery < 100").unwrap_err().to_string(),
+            "delivery stands in the strategy table, which this command does not make"
+        );
+    }
+
+    #[test]
+    fn what_is_no_gate_says_what_is_wrong() {
+        assert_eq!(refusal(""), "expected a figure, found its end");
+        assert_eq!(
+            refusal("p99"),
+            "expected > >= < <= == or != after 'p99', found its end"
+        );
+        assert_eq!(refusal("p99 >"), "expected a value, found its end");
+        assert_eq!(
+            refusal("p99 > 200"),
+            "'p99 > 200': give it a unit, such as 200us or 200ms"
+        );
+        assert_eq!(refusal("p99 => 2us"), "'=>' is none of > >= < <= == !=");
+        assert_eq!(
+            refusal("p99 > 2us p50 > 1us"),
+            "expected 'and' or 'or' before 'p50'"
+        );
+        assert_eq!(
+            refusal("max_queue > 64k"),
+            "'max_queue > 64k': did you mean 64Ki (65536)?"
+        );
+        assert_eq!(
+            refusal("transport == tcp"),
+            "it chooses rows and compares no figure of them"
+        );
+        assert_eq!(
+            refusal("transport > tcp and p50 > 1s"),
+            "transport takes == and != only"
+        );
+        assert_eq!(
+            refusal("p50 > 1s and delivery < 100"),
+            "'p50 > 1s and delivery < 100': no row has all of it, 'and' joins figures of one table"
+        );
+        assert!(
+            refusal("p99.99 > 1us").starts_with("'p99.99' is no figure; there are min, mean, p50,")
+        );
+    }
+
+    #[test]
+    fn a_gate_is_shown_as_it_was_typed() {
+        let gate: Gate = " p99.9>200us  or lost > 0 ".parse().unwrap();
+        assert_eq!(gate.to_string(), "p99.9>200us  or lost > 0");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z0-9.<>=! ]{0,40}") {
+            if let Ok(gate) = text.parse::<Gate>() {
+                let _ = gate.judge(&sample::report());
+            }
         }
     }
 }

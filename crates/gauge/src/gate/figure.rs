@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::quantity;
+use crate::quantity;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
 /// One figure by name.

@@ -26,10 +26,11 @@ pub fn json(report: &Report, mut to: impl io::Write) -> io::Result<()> {
 ///
 /// What the writer says.
 pub fn latency_csv(report: &Report, to: impl io::Write) -> io::Result<()> {
-    let lines = report
-        .latency
-        .iter()
-        .flat_map(|row| row.each_run.iter().map(move |run| LatencyLine::new(row, run)));
+    let lines = report.latency.iter().flat_map(|row| {
+        row.each_run
+            .iter()
+            .map(move |run| LatencyLine::new(row, run))
+    });
     csv_of(lines, LatencyLine::default(), to)
 }
 
@@ -40,10 +41,11 @@ pub fn latency_csv(report: &Report, to: impl io::Write) -> io::Result<()> {
 ///
 /// What the writer says.
 pub fn strategy_csv(report: &Report, to: impl io::Write) -> io::Result<()> {
-    let lines = report
-        .strategy
-        .iter()
-        .flat_map(|row| row.each_run.iter().map(move |run| StrategyLine::new(row, run)));
+    let lines = report.strategy.iter().flat_map(|row| {
+        row.each_run
+            .iter()
+            .map(move |run| StrategyLine::new(row, run))
+    });
     csv_of(lines, StrategyLine::default(), to)
 }
 
@@ -118,9 +120,17 @@ impl<'a> LatencyLine<'a> {
 
 fn ratio_in_run(drivers: &[DriverRow], driver: &str, run: usize) -> Option<f64> {
     let row = drivers.iter().find(|row| row.driver == driver)?;
-    let in_run = row.rounds.iter().filter(|pair| pair.run == run && pair.control > 0.0);
-    let mut ratios: Vec<f64> =
-        in_run.map(|RoundPair { control, product, .. }| product / control).collect();
+    let in_run = row
+        .rounds
+        .iter()
+        .filter(|pair| pair.run == run && pair.control > 0.0);
+    let mut ratios: Vec<f64> = in_run
+        .map(
+            |RoundPair {
+                 control, product, ..
+             }| product / control,
+        )
+        .collect();
     statistics::median(&mut ratios)
 }
 
@@ -180,8 +190,7 @@ impl<'a> StrategyLine<'a> {
     fn new(row: &'a StrategyRow, run: &StrategyRun) -> Self {
         let payload = row.payload_bytes as u64;
         let mib_per_s = |messages: u64| {
-            (run.elapsed_s > 0.0)
-                .then(|| (messages * payload) as f64 / MIB / run.elapsed_s)
+            (run.elapsed_s > 0.0).then(|| (messages * payload) as f64 / MIB / run.elapsed_s)
         };
         let (sender, receiver) = (&run.sender, &run.receiver);
         let dropped = run.failed_sends + run.evicted_messages;
@@ -196,9 +205,8 @@ impl<'a> StrategyLine<'a> {
             received_bytes: run.received_messages * payload,
             accepted_mib_sec: mib_per_s(run.accepted_messages),
             received_mib_sec: mib_per_s(run.received_messages),
-            delivery_rate: (run.accepted_messages > 0).then(|| {
-                run.received_messages as f64 * 100.0 / run.accepted_messages as f64
-            }),
+            delivery_rate: (run.accepted_messages > 0)
+                .then(|| run.received_messages as f64 * 100.0 / run.accepted_messages as f64),
             runtime_stats_supported: row.runtime_stats,
             client_messages_accepted: sender.accepted_messages,
             client_bytes_accepted: sender.accepted_bytes,
@@ -247,7 +255,10 @@ fn csv_of<L: Serialize>(
     let mut columns = csv::Writer::from_writer(Vec::new());
     columns.serialize(heading)?;
     let columns = columns.into_inner().map_err(|error| error.into_error())?;
-    let end = columns.iter().position(|&byte| byte == b'\n').map_or(columns.len(), |at| at + 1);
+    let end = columns
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map_or(columns.len(), |at| at + 1);
     to.write_all(&columns[..end])?;
     let mut rows = csv::WriterBuilder::new().has_headers(false).from_writer(to);
     for line in lines {
@@ -316,7 +327,11 @@ mod tests {
         report.latency.truncate(1);
         report.latency[0].each_run.truncate(1);
         report.latency[0].each_run[0].summary.p999_ns = None;
-        let line = text(|to| latency_csv(&report, to)).lines().nth(1).unwrap().to_owned();
+        let line = text(|to| latency_csv(&report, to))
+            .lines()
+            .nth(1)
+            .unwrap()
+            .to_owned();
         assert_eq!(line.split(',').nth(12), Some(""));
     }
 
