@@ -425,3 +425,32 @@ pub struct Absent {
     /// Why.
     pub reason: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn a_percentile_is_there_from_its_least_samples_on() {
+        let summary = |samples: u64| {
+            let mut recorder = Recorder::new();
+            (0..samples).for_each(|rtt_ns| recorder.record(1_000 + rtt_ns));
+            recorder.summary()
+        };
+        for percentile in Percentile::ALL {
+            let least = percentile.least_samples();
+            assert_eq!(
+                percentile.of(&summary(least - 1)),
+                None,
+                "{}",
+                percentile.name()
+            );
+            assert!(
+                percentile.of(&summary(least)).is_some(),
+                "{}",
+                percentile.name()
+            );
+        }
+    }
+}

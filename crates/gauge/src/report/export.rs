@@ -352,4 +352,96 @@ mod tests {
         assert!(written.ends_with("}\n"));
         assert_eq!(written.lines().count(), 1);
     }
+
+    fn schema() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../../../schema/report-v1.json")).unwrap()
+    }
+
+    fn document(report: &Report) -> serde_json::Value {
+        serde_json::from_str(&text(|to| json(report, to))).unwrap()
+    }
+
+    fn faults(report: &Report) -> Vec<String> {
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        validator
+            .iter_errors(&document(report))
+            .map(|error| error.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn every_report_is_valid_by_the_schema() {
+        let mut report = sample::report();
+        assert_eq!(faults(&report), Vec::<String>::new());
+        report.gates.push(
+            "p50 > 1us"
+                .parse::<crate::gate::Gate>()
+                .unwrap()
+                .judge(&report),
+        );
+        report.peer = Some(report.environment.clone());
+        report.environment = crate::environment::Environment::read();
+        assert_eq!(faults(&report), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_report_of_nothing_is_valid_by_the_schema() {
+        let mut report = sample::report();
+        report.environment = crate::environment::Environment::default();
+        report.latency.truncate(1);
+        report.latency[0].summary = crate::report::RttSummary::default();
+        report.latency[0].messages_per_s = Some(f64::NAN);
+        report.strategy.clear();
+        report.error = Some("listen: address in use".to_owned());
+        assert_eq!(faults(&report), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_schema_describes_every_field_there_is() {
+        let mut report = sample::report();
+        report.gates.push(
+            "p50 > 1us"
+                .parse::<crate::gate::Gate>()
+                .unwrap()
+                .judge(&report),
+        );
+        report.environment = crate::environment::Environment::read();
+        let schema = schema();
+        let mut unknown = Vec::new();
+        undescribed(&schema, &schema, &document(&report), "", &mut unknown);
+        assert_eq!(unknown, Vec::<String>::new());
+    }
+
+    /// Every key of `value` that the schema at `at` has no property for, and every property that is
+    /// not required though it is always written.
+    fn undescribed(
+        root: &serde_json::Value,
+        at: &serde_json::Value,
+        value: &serde_json::Value,
+        path: &str,
+        unknown: &mut Vec<String>,
+    ) {
+        if let Some(reference) = at["$ref"].as_str() {
+            let pointer = reference.trim_start_matches('#');
+            return undescribed(root, root.pointer(pointer).unwrap(), value, path, unknown);
+        }
+        if let Some(items) = value.as_array() {
+            for item in items {
+                undescribed(root, &at["items"], item, path, unknown);
+            }
+        }
+        for (key, value) in value.as_object().into_iter().flatten() {
+            let path = format!("{path}/{key}");
+            if at["additionalProperties"].is_object() {
+                continue;
+            }
+            let required = at["required"]
+                .as_array()
+                .is_some_and(|keys| keys.contains(&key.as_str().into()));
+            match at["properties"].get(key) {
+                Some(property) if required => undescribed(root, property, value, &path, unknown),
+                _ => unknown.push(path),
+            }
+        }
+    }
 }
