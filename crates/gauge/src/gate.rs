@@ -107,6 +107,12 @@ pub enum Outcome {
 pub struct GateError(String);
 
 impl Gate {
+    /// The figures it knows, by table, for a help text.
+    #[must_use]
+    pub fn figures() -> String {
+        figure::by_table()
+    }
+
     /// Refuses a gate that the tables of this run cannot answer.
     ///
     /// # Errors

@@ -176,6 +176,19 @@ const FIGURES: &[Figure] = &[
     }),
 ];
 
+/// Three lines: both tables, latency, strategy.
+pub(super) fn by_table() -> String {
+    let of = |latency: bool, strategy: bool| {
+        let names: Vec<&str> = FIGURES
+            .iter()
+            .filter(|figure| (figure.latency.is_some(), figure.strategy.is_some()) == (latency, strategy))
+            .map(|figure| figure.name)
+            .collect();
+        names.join(" ")
+    };
+    format!("both: {}\nlatency: {}\nstrategy: {}", of(true, true), of(true, false), of(false, true))
+}
+
 impl<'a> Row<'a> {
     /// The row of the latency table.
     pub(super) fn handoff(row: &'a LatencyRow) -> Self {
