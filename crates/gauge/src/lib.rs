@@ -1,7 +1,9 @@
 //! The measuring engine of Tautline.
 
 pub mod clock;
+pub mod control;
 pub mod environment;
+mod evidence;
 pub mod gate;
 pub mod placement;
 pub mod plan;

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 pub use self::hold::Hold;
+pub(crate) use self::hold::{Awake, Busy};
 pub use self::topology::{Cpu, Topology};
 use crate::plan::{Placement, PlacementPlan, Sched};
 use crate::report::ThreadRecord;

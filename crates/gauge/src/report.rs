@@ -118,6 +118,8 @@ pub struct LatencyRow {
     pub iterations: u64,
     /// Echoes before the first round of each run.
     pub warmup: u64,
+    /// Whose figures stand on the row: `handoff` where it was measured, else the first driver.
+    pub driver: Option<String>,
     /// Median over runs.
     pub messages_per_s: Option<f64>,
     /// Median over runs, payload one way.

@@ -116,6 +116,29 @@ pub struct SendStatistics {
 }
 
 impl SendStatistics {
+    /// Adds another queue's counters: sums are summed, the peak is the larger.
+    pub fn merge(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.written += other.written;
+        self.written_payload_bytes += other.written_payload_bytes;
+        self.waiting += other.waiting;
+        self.discarded.evicted += other.discarded.evicted;
+        self.discarded.connection_lost += other.discarded.connection_lost;
+        self.discarded.closed += other.discarded.closed;
+        self.discarded.failed += other.discarded.failed;
+        self.refused += other.refused;
+        self.peak = self.peak.max(other.peak);
+        self.pressure_crossings += other.pressure_crossings;
+        self.waits += other.waits;
+        self.direct_writes += other.direct_writes;
+        self.write_calls += other.write_calls;
+        match (&mut self.queue_delay, &other.queue_delay) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own @ None, Some(more)) => *own = Some(more.clone()),
+            (_, None) => {}
+        }
+    }
+
     /// Whether accepted = written + waiting + discarded, in messages and in bytes.
     pub fn closes(&self) -> bool {
         self.accepted == self.written + self.waiting + self.discarded.total()

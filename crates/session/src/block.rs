@@ -10,6 +10,11 @@ pub const BLOCK_BYTES: usize = 64 * 1024 + 64;
 pub struct PeerId(pub(crate) u32);
 
 impl PeerId {
+    /// A small number that is no other open peer's, for tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
     /// The only peer of a queue that is not shared.
     pub const SOLE: Self = Self(0);
     /// Marks a message that was taken out of the middle of a queue.

@@ -107,7 +107,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     ) -> Result<(), SendError> {
         let caller = self.home.caller();
         let mut state = lock(&self.state);
-        let mut offer = state.outbound.offer(message, peer, call, caller, &self.home);
+        let mut offer = state
+            .outbound
+            .offer(message, peer, call, caller, &self.home);
         let mut flushed = false;
         loop {
             match offer {
@@ -124,7 +126,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 }
                 Offer::Wait(ticket) => {
                     state = self.wait_for_turn(state, ticket, deadline)?;
-                    offer = state.outbound.redeem(ticket, message, peer, caller, &self.home);
+                    offer = state
+                        .outbound
+                        .redeem(ticket, message, peer, caller, &self.home);
                 }
                 Offer::Refused(Refusal::WouldWait) if !flushed => {
                     // A callback may not wait, but it may make room by writing itself.
@@ -132,7 +136,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     self.flush_from_callback(caller);
                     flushed = true;
                     state = lock(&self.state);
-                    offer = state.outbound.offer(message, peer, call, caller, &self.home);
+                    offer = state
+                        .outbound
+                        .offer(message, peer, call, caller, &self.home);
                 }
                 Offer::Refused(refusal) => return Err(refused(refusal)),
             }
@@ -172,12 +178,15 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         read(&lock(&self.state).outbound)
     }
 
-    /// A connection is there; returns its generation.
-    pub(crate) fn opened(&self, outlet: Arc<O>) -> u64 {
+    /// A connection is there; returns its generation, or nothing if the link was closed meanwhile.
+    pub(crate) fn opened(&self, outlet: Arc<O>) -> Option<u64> {
         let mut state = lock(&self.state);
+        if state.outbound.is_ended() {
+            return None;
+        }
         state.outlet = Some(outlet);
         state.ending = false;
-        state.outbound.opened()
+        Some(state.outbound.opened())
     }
 
     /// A peer of a shared queue is there.
@@ -313,7 +322,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         ticket: Ticket,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'a, State<O>>, SendError> {
-        let condvar = state.spare.pop().unwrap_or_else(|| Arc::new(Condvar::new()));
+        let condvar = state
+            .spare
+            .pop()
+            .unwrap_or_else(|| Arc::new(Condvar::new()));
         state.parked.push(Parked {
             ticket,
             condvar: Arc::clone(&condvar),
@@ -343,7 +355,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     }
 
     /// Tells whoever waits what a change of state means for them.
-    fn publish(&self, mut state: MutexGuard<'_, State<O>>) {
+    fn publish<'a>(&'a self, mut state: MutexGuard<'a, State<O>>) {
         if state.flushing > 0 && (state.outbound.is_drained() || state.outlet.is_none()) {
             self.drained.notify_all();
         }
@@ -363,7 +375,12 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
-fn write_one(outlet: &impl Outlet, header: &Header, message: &[u8], peer: PeerId) -> DirectWrite {
+pub(crate) fn write_one(
+    outlet: &impl Outlet,
+    header: &Header,
+    message: &[u8],
+    peer: PeerId,
+) -> DirectWrite {
     let encoded_bytes = header.len() + message.len();
     if encoded_bytes == 0 && !outlet.is_datagram() {
         return DirectWrite::Whole;
@@ -377,7 +394,7 @@ fn write_one(outlet: &impl Outlet, header: &Header, message: &[u8], peer: PeerId
     }
 }
 
-fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
+pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
     if bytes.is_empty() {
         return (0, None);
     }
@@ -388,7 +405,7 @@ fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>
     }
 }
 
-fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
+pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
     let mut sent = 0;
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
@@ -405,7 +422,7 @@ fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-const fn refused(refusal: Refusal) -> SendError {
+pub(crate) const fn refused(refusal: Refusal) -> SendError {
     match refusal {
         Refusal::Full => SendError::Full,
         Refusal::WouldWait => SendError::WouldDeadlock,

@@ -301,9 +301,13 @@ impl LinkShared {
         }
     }
 
-    pub(crate) fn set_open(&self, local: Option<Address>, peer: Option<Address>) {
+    pub(crate) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
         let mut life = self.life();
-        (life.open, life.local, life.peer) = (true, local, peer);
+        (life.local, life.peer) = (local, peer);
+    }
+
+    pub(crate) fn set_open(&self) {
+        self.life().open = true;
         self.changed.notify_all();
     }
 
@@ -317,6 +321,10 @@ impl LinkShared {
     pub(crate) fn set_ended(&self, reason: Reason) {
         self.life().ended = Some(reason);
         self.changed.notify_all();
+    }
+
+    pub(crate) fn unsent(&self) -> Unsent {
+        self.life().unsent
     }
 
     pub(crate) fn wait_ended(&self) -> Unsent {
@@ -343,7 +351,7 @@ impl LinkShared {
 
     fn ended_error(&self, reason: &Reason) -> Error {
         match reason {
-            Reason::NotConnected(error) | Reason::Lost(error) => error.again(),
+            Reason::NotConnected(error) | Reason::Lost(error) => error.clone(),
             _ => Error::closed("connect to", Some(&self.address)),
         }
     }
@@ -352,11 +360,7 @@ impl LinkShared {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(
-        &self,
-        life: MutexGuard<'a, Life>,
-        left: Option<Duration>,
-    ) -> MutexGuard<'a, Life> {
+    fn wait<'a>(&self, life: MutexGuard<'a, Life>, left: Option<Duration>) -> MutexGuard<'a, Life> {
         match left {
             None => self
                 .changed

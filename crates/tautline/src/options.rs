@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, Strategy};
+use tautline_session::{Framing, OutboundOptions, Strategy};
 
 use crate::address::{Address, UdsName};
 use crate::error::Error;
 use crate::sys;
+use crate::transport::DATAGRAM_LIMIT_BYTES;
 
 /// Options of one link, the same on every transport.
 ///
@@ -116,6 +117,23 @@ impl LinkOptions {
             ));
         }
         validate_spin(self.spin)
+    }
+
+    /// The queue of such a link.
+    pub(crate) fn outbound(&self, address: &Address) -> OutboundOptions {
+        let datagram_limit_bytes = match address {
+            Address::Udp { .. } => DATAGRAM_LIMIT_BYTES,
+            Address::Tcp { .. } | Address::Uds(_) => usize::MAX,
+        };
+        OutboundOptions {
+            strategy: self.strategy,
+            framing: self.framing,
+            queue_limit_bytes: self.queue_limit_bytes,
+            queue_limit_messages: self.queue_limit_messages,
+            frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
+            shared: false,
+            budget: None,
+        }
     }
 
     fn validate_for_transport(&self, address: &Address) -> Result<(), Error> {

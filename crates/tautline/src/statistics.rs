@@ -1,11 +1,10 @@
 //! What a link or server has counted so far.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tautline_session::SendStatistics;
-
-use crate::sys;
 
 /// Everything a link counts, at one moment. Counters live through all its connections.
 #[derive(Debug, Clone, Default)]
@@ -73,11 +72,11 @@ pub(crate) struct ReceiveCounters {
 
 impl ReceiveCounters {
     /// One read: the messages in it, their payload, and the bytes it brought.
-    pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at_ns: u64) {
+    pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at: Instant) {
         add(&self.messages, messages);
         add(&self.payload_bytes, payload_bytes);
         add(&self.wire_bytes, wire_bytes);
-        self.last_receive_ns.store(at_ns, Ordering::Relaxed);
+        self.last_receive_ns.store(ns(at), Ordering::Relaxed);
     }
 
     pub(crate) fn fault(&self) {
@@ -110,11 +109,16 @@ impl ReceiveCounters {
             truncated: self.truncated.load(Ordering::Relaxed),
             unreachable: self.unreachable.load(Ordering::Relaxed),
             read_calls: self.read_calls.load(Ordering::Relaxed),
-            last_receive_age: (last_receive_ns > 0).then(|| {
-                Duration::from_nanos(sys::monotonic_ns().saturating_sub(last_receive_ns))
-            }),
+            last_receive_age: (last_receive_ns > 0)
+                .then(|| Duration::from_nanos(ns(Instant::now()).saturating_sub(last_receive_ns))),
         }
     }
+}
+
+/// A time as a number that fits an atomic; never 0.
+fn ns(at: Instant) -> u64 {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    at.saturating_duration_since(*EPOCH).as_nanos() as u64 + 1
 }
 
 /// One writer: a load and a store cost less than a locked addition.

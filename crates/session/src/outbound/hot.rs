@@ -1,0 +1,29 @@
+//! Whether a sender should write itself or leave its messages to be gathered.
+
+/// Whether sends come so fast that gathering them beats writing each.
+///
+/// Three in a row, each within a microsecond of the end of the last write: a producer that does
+/// nothing else. Measured: writing each, such a producer gets a hundredth of the throughput.
+#[derive(Debug, Default)]
+pub(super) struct Hot {
+    write_ended_ns: u64,
+    sends: u32,
+}
+
+const HOT_GAP_NS: u64 = 1_000;
+const HOT_SENDS: u32 = 3;
+
+impl Hot {
+    pub(super) const fn send_comes(&mut self, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(self.write_ended_ns) < HOT_GAP_NS {
+            self.sends = self.sends.saturating_add(1);
+        } else {
+            self.sends = 0;
+        }
+        self.sends >= HOT_SENDS
+    }
+
+    pub(super) const fn write_ended(&mut self, now_ns: u64) {
+        self.write_ended_ns = now_ns;
+    }
+}

@@ -1,0 +1,211 @@
+//! The way in: accepted, queued, in line for room, or refused.
+
+use super::{Call, Caller, Group, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
+use crate::account::Tally;
+use crate::block::PeerId;
+use crate::budget::Budget;
+use crate::strategy::Strategy;
+use crate::waiters::{Ticket, TicketState};
+
+impl Outbound {
+    /// A message comes. On [`Offer::WriteNow`] the caller has to write and settle; on
+    /// [`Offer::Wait`] it has to [`redeem`](Self::redeem) or [`cancel`](Self::cancel).
+    pub fn offer(
+        &mut self,
+        message: &[u8],
+        peer: PeerId,
+        call: Call,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        if message.len() > self.payload_limit_bytes {
+            return Offer::Refused(Refusal::TooLarge {
+                limit_bytes: self.payload_limit_bytes,
+            });
+        }
+        if let Some(refusal) = self.not_open(peer) {
+            return Offer::Refused(refusal);
+        }
+        let encoded_bytes = self.framing.header_bytes() + message.len();
+        if self.make_room(encoded_bytes, peer, surroundings) {
+            self.accept(message, peer, caller, surroundings)
+        } else {
+            self.no_room(encoded_bytes, peer, call, caller)
+        }
+    }
+
+    /// A waiting send that was granted room takes it.
+    pub fn redeem(
+        &mut self,
+        ticket: Ticket,
+        message: &[u8],
+        peer: PeerId,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        let refusal = match self.waiters.leave(ticket) {
+            Some(TicketState::Granted) => match self.not_open(peer) {
+                None => return self.accept(message, peer, caller, surroundings),
+                Some(refusal) => {
+                    self.give_back((self.framing.header_bytes() + message.len()) as u64);
+                    self.grant();
+                    refusal
+                }
+            },
+            Some(TicketState::Closed) => Refusal::Closed,
+            Some(TicketState::Waiting) => Refusal::WouldWait,
+            Some(TicketState::NotConnected) | None => Refusal::NotConnected,
+        };
+        Offer::Refused(refusal)
+    }
+
+    /// A waiting send gives up; what had been granted goes to the next.
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<TicketState> {
+        let granted = self.waiters.granted();
+        let state = self.waiters.leave(ticket);
+        self.give_back(granted.bytes - self.waiters.granted().bytes);
+        self.grant();
+        state
+    }
+
+    /// What has become of a waiting send.
+    pub fn ticket(&self, ticket: Ticket) -> TicketState {
+        let gone = TicketState::NotConnected;
+        self.waiters.state(ticket).unwrap_or(gone)
+    }
+
+    /// Looks again for room that a shared total may have given back elsewhere.
+    pub fn grant(&mut self) {
+        if !self.waiters.anyone_waits() {
+            return;
+        }
+        let (limit, busy, budget) = (self.limit, self.busy(), self.budget.as_deref());
+        self.waiters
+            .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
+    }
+
+    fn not_open(&self, peer: PeerId) -> Option<Refusal> {
+        match self.stage {
+            Stage::NotOpen => Some(Refusal::NotConnected),
+            Stage::Closing | Stage::Ended => Some(Refusal::Closed),
+            Stage::Open => match &self.peers {
+                Some(peers) if !peers.is_open(peer) => Some(Refusal::NotConnected),
+                _ => None,
+            },
+        }
+    }
+
+    /// Reserves room, evicting for it where the strategy says so.
+    fn make_room(
+        &mut self,
+        encoded_bytes: usize,
+        peer: PeerId,
+        surroundings: &impl Surroundings,
+    ) -> bool {
+        if self.waiters.anyone_waits() {
+            return false;
+        }
+        loop {
+            let held = self.busy() + self.waiters.granted();
+            if reserve(self.limit, held, encoded_bytes, self.budget.as_deref()) {
+                return true;
+            }
+            if self.strategy != Strategy::KeepLatest || !self.evict(peer, surroundings) {
+                return false;
+            }
+        }
+    }
+
+    fn evict(&mut self, peer: PeerId, surroundings: &impl Surroundings) -> bool {
+        let evicted = match &self.peers {
+            None => self.queue.evict_oldest(surroundings),
+            Some(peers) if peers.waiting(peer).messages == 0 => None,
+            Some(_) => self.queue.evict_oldest_to(peer, surroundings),
+        };
+        let Some(evicted) = evicted else {
+            return false;
+        };
+        self.give_back(evicted.bytes);
+        self.each_account(peer, |account| account.discarded.evicted += evicted);
+        self.pressure.judge(self.pressing());
+        true
+    }
+
+    fn no_room(&mut self, encoded_bytes: usize, peer: PeerId, call: Call, caller: Caller) -> Offer {
+        let waits = match (call, self.strategy) {
+            (Call::Send, Strategy::Reliable)
+            | (Call::Within, Strategy::Reliable | Strategy::BestEffort) => true,
+            (Call::Try, _)
+            | (Call::Send, Strategy::BestEffort)
+            | (Call::Send | Call::Within, Strategy::KeepLatest) => false,
+        };
+        if !waits {
+            let refused = Tally::one(encoded_bytes);
+            self.each_account(peer, |account| account.refused += refused);
+            return Offer::Refused(Refusal::Full);
+        }
+        match caller {
+            Caller::Thread => {
+                self.waits += 1;
+                Offer::Wait(self.waiters.join(encoded_bytes))
+            }
+            Caller::Callback | Caller::Driver | Caller::Direct => {
+                Offer::Refused(Refusal::WouldWait)
+            }
+        }
+    }
+
+    /// Room is reserved: the message is ours.
+    fn accept(
+        &mut self,
+        message: &[u8],
+        peer: PeerId,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        let header = self.framing.header(message.len());
+        let accepted = Tally::one(header.len() + message.len());
+        self.each_account(peer, |account| account.accepted += accepted);
+        self.peak = self.peak.max(self.waiting() + accepted);
+
+        let idle = self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
+        let mut now_ns = None;
+        let writes_now = idle
+            && match caller {
+                Caller::Driver => false,
+                Caller::Direct => true,
+                Caller::Thread | Caller::Callback => {
+                    let at_ns = surroundings.now_ns();
+                    now_ns = Some(at_ns);
+                    !self.hot.send_comes(at_ns)
+                }
+            };
+        if writes_now {
+            self.writer = Writer::Sender;
+            self.in_flight = accepted;
+            return Offer::WriteNow(Token {
+                generation: self.generation,
+                timed: caller != Caller::Direct,
+            });
+        }
+
+        let at_ns = if self.queue.is_empty() || self.group.is_full() {
+            self.group = Group::default();
+            Some(now_ns.unwrap_or_else(|| surroundings.now_ns()))
+        } else {
+            None
+        };
+        self.group.add(accepted);
+        self.queue.push(&header, message, peer, at_ns, surroundings);
+        self.pressure.judge(self.pressing());
+        Offer::Queued {
+            wake: self.call_driver(),
+        }
+    }
+}
+
+fn reserve(limit: Tally, held: Tally, encoded_bytes: usize, budget: Option<&Budget>) -> bool {
+    held.messages < limit.messages
+        && held.bytes + encoded_bytes as u64 <= limit.bytes
+        && budget.is_none_or(|budget| budget.take(encoded_bytes as u64, held.bytes))
+}

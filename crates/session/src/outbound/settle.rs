@@ -1,0 +1,212 @@
+//! The way out: a writer takes bytes, and settles what the kernel made of them.
+
+use super::{
+    Caller, DirectWrite, Outbound, Settled, Stage, Stopped, Surroundings, Taken, Token, Writer,
+};
+use crate::account::Tally;
+use crate::block::{Block, PeerId};
+use crate::delay::QueueDelay;
+
+impl Outbound {
+    /// The oldest block, for whoever writes. `None` when there is nothing, when somebody else is
+    /// writing, or when no connection is open.
+    pub fn take(&mut self, caller: Caller, surroundings: &impl Surroundings) -> Option<Taken> {
+        if caller == Caller::Driver {
+            self.scheduled = false;
+            self.blocked = false;
+        }
+        let open = matches!(self.stage, Stage::Open | Stage::Closing);
+        if !open || self.writer != Writer::Nobody || self.blocked {
+            return None;
+        }
+        let block = self.queue.take_front()?;
+        self.writer = Writer::Block;
+        self.in_flight = block.tally();
+        self.write_calls += 1;
+        Some(Taken {
+            token: Token {
+                generation: self.generation,
+                timed: true,
+            },
+            caller,
+            taken_ns: surroundings.now_ns(),
+            block,
+        })
+    }
+
+    /// What the kernel took of a stream's block. Messages it did not touch may be evicted again.
+    pub fn settle_stream(
+        &mut self,
+        mut taken: Taken,
+        written_bytes: usize,
+        surroundings: &impl Surroundings,
+    ) -> Settled {
+        if !self.settle_begins(taken.token) {
+            return self.settle_stale(taken.block, surroundings);
+        }
+        let waited = (taken.taken_ns, &mut self.queue_delay);
+        let written = taken.block.advance(written_bytes, record(waited));
+        self.account.written += written;
+        self.give_back(written.bytes);
+        self.settle_ends(taken.block, taken.caller, true, surroundings)
+    }
+
+    /// What became of a block of datagrams: `sent` are gone, then it stopped.
+    pub fn settle_datagrams(
+        &mut self,
+        mut taken: Taken,
+        sent: usize,
+        stopped: Stopped,
+        surroundings: &impl Surroundings,
+    ) -> Settled {
+        if !self.settle_begins(taken.token) {
+            return self.settle_stale(taken.block, surroundings);
+        }
+        self.write_calls += (sent as u64).saturating_sub(1);
+        for _ in 0..sent {
+            let waited = (taken.taken_ns, &mut self.queue_delay);
+            if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
+                self.give_back(written.bytes);
+                self.each_account(peer, |account| account.written += written);
+            }
+        }
+        if stopped == Stopped::Failed
+            && let Some((peer, failed)) = taken.block.pass_front(|_, _| {})
+        {
+            self.give_back(failed.bytes);
+            self.each_account(peer, |account| account.discarded.failed += failed);
+        }
+        let blocked = stopped == Stopped::WouldBlock;
+        self.settle_ends(taken.block, taken.caller, blocked, surroundings)
+    }
+
+    /// What the kernel took of a message that its sender wrote. The rest goes to the front of the
+    /// queue.
+    ///
+    /// Returns whether the driver has to be told.
+    pub fn settle_direct(
+        &mut self,
+        token: Token,
+        message: &[u8],
+        peer: PeerId,
+        written: DirectWrite,
+        surroundings: &impl Surroundings,
+    ) -> bool {
+        let header = self.framing.header(message.len());
+        let whole = Tally::one(header.len() + message.len());
+        self.direct_writes += 1;
+        self.write_calls += 1;
+        if !self.settle_begins(token) {
+            self.give_back(whole.bytes);
+            self.each_account(peer, |account| account.discarded.connection_lost += whole);
+            return self.call_driver();
+        }
+        match written {
+            DirectWrite::Whole => {
+                self.give_back(whole.bytes);
+                self.each_account(peer, |account| account.written += whole);
+            }
+            DirectWrite::Failed => {
+                self.give_back(whole.bytes);
+                self.each_account(peer, |account| account.discarded.failed += whole);
+            }
+            DirectWrite::Part(bytes) => {
+                self.put_rest_first(&header, message, peer, bytes, surroundings);
+            }
+        }
+        if token.timed {
+            self.hot.write_ended(surroundings.now_ns());
+        }
+        self.pressure.judge(self.busy());
+        self.grant();
+        self.call_driver()
+    }
+
+    /// After a thread that is not the driver settled a block: whether the driver has to be told.
+    pub fn needs_driver(&mut self) -> bool {
+        self.call_driver()
+    }
+
+    /// The writer is back. False when its connection is not the one that is open.
+    fn settle_begins(&mut self, token: Token) -> bool {
+        self.writer = Writer::Nobody;
+        self.in_flight = Tally::default();
+        matches!(self.stage, Stage::Open | Stage::Closing) && token.generation == self.generation
+    }
+
+    fn settle_ends(
+        &mut self,
+        block: Block,
+        caller: Caller,
+        would_block: bool,
+        surroundings: &impl Surroundings,
+    ) -> Settled {
+        let rest = !block.is_empty();
+        if rest {
+            self.queue.put_front(block);
+        } else {
+            surroundings.recycle(block);
+        }
+        let blocked = rest && would_block;
+        // Only the driver can ask the kernel for a word when there is room again.
+        self.blocked = blocked && caller == Caller::Driver;
+        self.hot.write_ended(surroundings.now_ns());
+        self.pressure.judge(self.busy());
+        self.grant();
+        Settled {
+            more: !blocked && !self.queue.is_empty(),
+            blocked,
+        }
+    }
+
+    /// The connection ended under the writer: whatever the kernel took went nowhere we know of.
+    #[cold]
+    fn settle_stale(&mut self, block: Block, surroundings: &impl Surroundings) -> Settled {
+        let mut lost = Tally::default();
+        block.each().for_each(|(peer, tally)| {
+            lost += tally;
+            self.each_account(peer, |account| account.discarded.connection_lost += tally);
+        });
+        self.give_back(lost.bytes);
+        surroundings.recycle(block);
+        self.grant();
+        Settled {
+            more: !self.queue.is_empty(),
+            blocked: false,
+        }
+    }
+
+    #[cold]
+    fn put_rest_first(
+        &mut self,
+        header: &[u8],
+        message: &[u8],
+        peer: PeerId,
+        written_bytes: usize,
+        surroundings: &impl Surroundings,
+    ) {
+        let encoded_bytes = header.len() + message.len();
+        let mut rest = if encoded_bytes <= crate::BLOCK_BYTES {
+            surroundings.block()
+        } else {
+            Block::with_room(encoded_bytes)
+        };
+        rest.stamp(surroundings.now_ns());
+        rest.push(header, message, peer);
+        if written_bytes > 0 {
+            rest.cut(written_bytes);
+            self.give_back(written_bytes as u64);
+            self.account.written.bytes += written_bytes as u64;
+        }
+        self.queue.put_front(rest);
+    }
+}
+
+/// Notes in the histogram, made with the first queued message, how long messages waited.
+fn record((taken_ns, histogram): (u64, &mut Option<Box<QueueDelay>>)) -> impl FnMut(u64, u32) + '_ {
+    move |queued_ns, messages| {
+        histogram
+            .get_or_insert_default()
+            .record(taken_ns.saturating_sub(queued_ns), messages);
+    }
+}

@@ -1,0 +1,222 @@
+//! The I/O thread: waits for the kernel, reads and writes for its links, calls their handlers.
+//!
+//! ```text
+//! wait ─▶ dispatch events ─▶ carry on with what was left ─▶ obey commands ─▶ timers ─▶ wait
+//! ```
+//! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
+//! once per batch of events and not once per reply.
+
+mod home;
+mod link;
+mod listener;
+mod pool;
+mod spin;
+mod turn;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) use home::{Command, IoHome, IoShared, in_callback};
+pub(crate) use link::{LinkDriver, LinkStart};
+pub(crate) use listener::{Accept, ListenerDriver};
+pub(crate) use turn::Turn;
+
+pub(crate) use spin::{Polled, Spin};
+
+/// Everything that one I/O thread owns.
+pub(crate) struct Driver {
+    poll: mio::Poll,
+    entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
+    turn: Turn,
+    spin: Spin,
+    /// The `IoThread` was dropped: the thread ends with its last link.
+    retiring: bool,
+}
+
+/// Something registered with the poller.
+pub(crate) enum Entry {
+    /// A client's link, or a stream server's peer.
+    Link(Box<LinkDriver>),
+    /// A stream server's listening socket.
+    Listener(Box<ListenerDriver>),
+}
+
+impl Driver {
+    pub(crate) fn new(
+        poll: mio::Poll,
+        io: Arc<IoShared>,
+        read_buffer_bytes: usize,
+        spin: std::time::Duration,
+    ) -> io::Result<Self> {
+        let registry = poll.registry().try_clone()?;
+        Ok(Self {
+            poll,
+            entries: HashMap::default(),
+            turn: Turn::new(registry, io, read_buffer_bytes),
+            spin: Spin::new(spin),
+            retiring: false,
+        })
+    }
+
+    /// The whole life of the thread.
+    pub(crate) fn run(mut self) {
+        self.turn.io.become_current();
+        let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
+        while !(self.retiring && self.entries.is_empty()) {
+            self.wait(&mut events);
+            self.turn.io.answer_calls();
+            for event in &events {
+                self.dispatch(event);
+            }
+            self.carry_on();
+            self.obey();
+            self.expire_timers();
+        }
+    }
+
+    fn wait(&mut self, events: &mut mio::Events) {
+        let timeout = self.turn.until_next_timer();
+        match self.spin.wait(&mut self.poll, events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+            // The poller is ours and valid: nothing else is possible (`epoll_wait(2)`).
+            Err(error) => unreachable!("epoll_wait: {error}"),
+        }
+    }
+
+    fn dispatch(&mut self, event: &mio::event::Event) {
+        let id = event.token().0 as u64;
+        self.with(id, |entry, turn| match entry {
+            Entry::Link(link) => link.on_event(event, turn),
+            Entry::Listener(listener) => listener.on_event(turn),
+        });
+    }
+
+    /// Links whose last turn ended with work left.
+    fn carry_on(&mut self) {
+        for id in self.turn.take_ready() {
+            self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.carry_on(turn),
+                Entry::Listener(listener) => listener.on_event(turn),
+            });
+        }
+    }
+
+    /// What other threads and this turn's callbacks asked for. Callbacks ask for more while commands
+    /// are obeyed; a bound leaves the rest to the next turn.
+    fn obey(&mut self) {
+        for _ in 0..COMMAND_BATCHES_PER_TURN {
+            let mut commands = self.turn.io.take_commands();
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands.drain(..) {
+                self.obey_one(command);
+            }
+            self.turn.io.give_back(commands);
+        }
+    }
+
+    fn obey_one(&mut self, command: Command) {
+        match command {
+            Command::Retire => self.retiring = true,
+            Command::Connect(start) => {
+                let (id, link) = LinkDriver::connect(*start, &mut self.turn);
+                self.adopt(id, link.map(Entry::Link));
+            }
+            Command::Listen(listener) => {
+                let id = listener.id();
+                let listener = listener.start(&mut self.turn);
+                self.adopt(id, listener.map(Entry::Listener));
+            }
+            Command::Resolved(id, targets) => {
+                self.with_link(id, |link, turn| link.resolved(targets, turn));
+            }
+            Command::Serve(id) => self.with_link(id, LinkDriver::serve),
+            Command::Finish(id) => self.with_link(id, LinkDriver::finish),
+            Command::Close { id, deadline } => {
+                self.with_link(id, |link, turn| link.close(deadline, turn));
+            }
+            Command::Abort(id) => self.with_link(id, LinkDriver::abort),
+            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped),
+            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on),
+            Command::StopListening(id) => {
+                self.entries.remove(&id);
+            }
+        }
+    }
+
+    fn expire_timers(&mut self) {
+        if !self.turn.has_timers() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(id) = self.turn.expired_timer(now) {
+            self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.on_timer(now, turn),
+                Entry::Listener(listener) => listener.on_event(turn),
+            });
+        }
+    }
+
+    fn with_link(&mut self, id: u64, act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive) {
+        self.with(id, |entry, turn| match entry {
+            Entry::Link(link) => act(link, turn),
+            Entry::Listener(_) => Alive::Yes,
+        });
+    }
+
+    /// Acts on an entry that may have ended meanwhile, then takes in whoever it brought.
+    fn with(&mut self, id: u64, act: impl FnOnce(&mut Entry, &mut Turn) -> Alive) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if act(entry, &mut self.turn) == Alive::No {
+            self.entries.remove(&id);
+        }
+        while let Some((id, link)) = self.turn.newcomers.pop() {
+            self.adopt(id, Some(Entry::Link(link)));
+        }
+    }
+
+    fn adopt(&mut self, id: u64, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.entries.insert(id, entry);
+        }
+    }
+}
+
+/// Whether an entry stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Alive {
+    Yes,
+    No,
+}
+
+/// Ids are counted up, so they are their own hash.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("ids are u64");
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The table takes its bucket from the low bits and its tag from the high ones.
+        self.0 = id ^ id.rotate_left(57);
+    }
+}
+
+/// Events taken from the kernel at a time.
+const EVENTS_PER_TURN: usize = 1024;
+/// Rounds of commands in a turn: callbacks that keep asking must not starve reading.
+const COMMAND_BATCHES_PER_TURN: usize = 16;
