@@ -44,6 +44,7 @@ impl BenchCommand {
         if let Some(error) = &result.error {
             eprintln!("tautline: {error}");
         }
+        let failed = failed.or_else(|| nothing_to_measure(&result));
         let report = report_of(
             result,
             environment,
@@ -74,6 +75,28 @@ fn measure(plan: &Plan, interrupt: &Interrupt) -> BenchResult {
     let result = run::bench(plan, &mut |progress| line.show(progress), interrupt.stop());
     line.clear();
     result
+}
+
+/// A run that measured nothing is no success, however well it went.
+fn nothing_to_measure(result: &BenchResult) -> Option<Exit> {
+    if result.interrupted || !result.latency.is_empty() || !result.strategy.is_empty() {
+        return None;
+    }
+    let reasons: Vec<String> = result
+        .absent
+        .iter()
+        .map(|absent| {
+            format!(
+                "{} {} B: {}",
+                absent.transport, absent.payload_bytes, absent.reason
+            )
+        })
+        .collect();
+    eprintln!(
+        "tautline: there is nothing to measure: {}",
+        reasons.join("; ")
+    );
+    Some(Exit::Unavailable)
 }
 
 fn report_of(
