@@ -288,22 +288,20 @@ impl LatencyPlan {
     }
 
     fn duration_bound(&self) -> Duration {
+        let runs = self
+            .cells()
+            .into_iter()
+            .map(|(_, size)| self.run_bound(size));
+        multiply(runs.sum(), self.runs as u64)
+    }
+
+    /// What one run of one cell takes at most: its share of the budget, or the sum of its echoes.
+    pub(crate) fn run_bound(&self, payload_bytes: usize) -> Duration {
         let sides = self.drivers.len() as u64 + 1;
         let later_warmups = self.warmup / 10 * (self.rounds as u64).saturating_sub(1);
         let echoes = self.iterations + self.warmup + later_warmups + CONTENT_PASS_MESSAGES;
-        let whole: Duration = self
-            .cells()
-            .into_iter()
-            .map(|(_, size)| {
-                let one = echo_bound(size);
-                let run = SETUP_BOUND + multiply(one, echoes.saturating_mul(sides));
-                multiply(run, self.runs as u64)
-            })
-            .sum();
-        match self.budget {
-            Some(budget) => whole.min(budget + budget / 10),
-            None => whole,
-        }
+        let whole = SETUP_BOUND + multiply(echo_bound(payload_bytes), echoes.saturating_mul(sides));
+        within(whole, self.budget, self.cells().len() * self.runs)
     }
 }
 
@@ -376,13 +374,14 @@ impl StrategyPlan {
     }
 
     fn duration_bound(&self) -> Duration {
-        // The library's stream and the control's, each sent and then drained.
-        let run = multiply(self.duration + DRAIN_ESTIMATE, 2) + SETUP_BOUND;
-        let whole = multiply(run, (self.cells().len() * self.runs) as u64);
-        match self.budget {
-            Some(budget) => whole.min(budget + budget / 10),
-            None => whole,
-        }
+        multiply(self.run_bound(), (self.cells().len() * self.runs) as u64)
+    }
+
+    /// What one run of one cell takes: the library's stream and the control's, each sent and then
+    /// drained; at most its share of the budget.
+    pub(crate) fn run_bound(&self) -> Duration {
+        let whole = multiply(self.duration + DRAIN_ESTIMATE, 2) + SETUP_BOUND;
+        within(whole, self.budget, self.cells().len() * self.runs)
     }
 }
 
@@ -594,6 +593,12 @@ fn echo_bound(size: usize) -> Duration {
 fn multiply(one: Duration, count: u64) -> Duration {
     let nanos = one.as_nanos().saturating_mul(count.into());
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// Cut to an even share of the budget, if there is one.
+fn within(whole: Duration, budget: Option<Duration>, runs: usize) -> Duration {
+    let share = budget.map(|budget| budget / u32::try_from(runs.max(1)).unwrap_or(u32::MAX));
+    share.map_or(whole, |share| whole.min(share))
 }
 
 fn cells(transports: &[Transport], sizes: &[usize]) -> Vec<(Transport, usize)> {

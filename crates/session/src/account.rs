@@ -3,6 +3,7 @@
 use std::ops::{Add, AddAssign, SubAssign};
 
 use crate::delay::QueueDelay;
+use crate::outbound::Discard;
 
 /// A number of messages and their encoded bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -75,6 +76,13 @@ pub struct Discarded {
 }
 
 impl Discarded {
+    pub(crate) fn add(&mut self, cause: Discard, tally: Tally) {
+        *match cause {
+            Discard::ConnectionLost => &mut self.connection_lost,
+            Discard::Closed => &mut self.closed,
+        } += tally;
+    }
+
     /// All causes together.
     pub fn total(&self) -> Tally {
         self.evicted + self.connection_lost + self.closed + self.failed

@@ -5,20 +5,32 @@ use crate::account::Tally;
 /// Room of a pooled block: 64 KiB of payload with its framing, so that a 64 KiB message needs one.
 pub const BLOCK_BYTES: usize = 64 * 1024 + 64;
 
+/// Most messages in a block: without it a block of empty datagrams would never be full.
+const BLOCK_MESSAGES: usize = 16 * 1024;
+
 /// Which peer of a shared queue a message is for. A stream has one peer, [`PeerId::SOLE`].
+///
+/// Slots are used again, lives are not: whoever holds on to a peer that is gone reaches nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PeerId(pub(crate) u32);
+pub struct PeerId {
+    pub(crate) slot: u32,
+    /// From 1; 0 is no peer of a shared queue.
+    pub(crate) life: u32,
+}
 
 impl PeerId {
     /// A small number that is no other open peer's, for tables.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.slot as usize
     }
 
     /// The only peer of a queue that is not shared.
-    pub const SOLE: Self = Self(0);
+    pub const SOLE: Self = Self { slot: 0, life: 0 };
     /// Marks a message that was taken out of the middle of a queue.
-    pub(crate) const NOBODY: Self = Self(u32::MAX);
+    pub(crate) const NOBODY: Self = Self {
+        slot: u32::MAX,
+        life: 0,
+    };
 }
 
 /// Whole messages, encoded, side by side. The front one may be partly written.
@@ -129,8 +141,15 @@ impl Block {
         self.cut_bytes > 0
     }
 
+    /// The rest of its front message, if that is partly written.
+    pub(crate) fn cut_tally(&self) -> Option<Tally> {
+        let message = self.messages.get(self.head).filter(|_| self.is_cut())?;
+        Some(Tally::one(message.bytes as usize - self.cut_bytes))
+    }
+
     pub(crate) const fn fits(&self, encoded_bytes: usize) -> bool {
         self.bytes.capacity() - self.bytes.len() >= encoded_bytes
+            && self.messages.len() < BLOCK_MESSAGES
     }
 
     pub(crate) fn push(&mut self, header: &[u8], payload: &[u8], peer: PeerId) {
@@ -215,6 +234,8 @@ impl Block {
 
     /// Takes out the oldest message to `peer`.
     pub(crate) fn evict_oldest_to(&mut self, peer: PeerId) -> Option<Tally> {
+        // Else each call would walk past what the calls before it took out.
+        self.skip_taken_out();
         let message = self.messages[self.head..]
             .iter_mut()
             .find(|message| message.peer == peer)?;
@@ -224,13 +245,14 @@ impl Block {
         Some(evicted)
     }
 
-    /// Takes out every message to `peer`.
-    pub(crate) fn take_out(&mut self, peer: PeerId) -> Tally {
+    /// Takes out every message of which `gone` says so.
+    pub(crate) fn take_out(&mut self, mut gone: impl FnMut(PeerId, Tally) -> bool) -> Tally {
         let mut taken_out = Tally::default();
         for message in &mut self.messages[self.head..] {
-            if message.peer == peer {
+            let tally = Tally::one(message.bytes as usize);
+            if message.peer != PeerId::NOBODY && gone(message.peer, tally) {
                 message.peer = PeerId::NOBODY;
-                taken_out += Tally::one(message.bytes as usize);
+                taken_out += tally;
             }
         }
         self.tally -= taken_out;
@@ -260,20 +282,29 @@ impl Block {
         self.tally -= rest.tally;
     }
 
-    /// Bytes held by messages that were taken out of the middle.
-    pub(crate) fn dead_bytes(&self) -> usize {
-        self.bytes.len() - self.head_byte - self.tally.bytes as usize
+    /// What it still holds memory for and is nobody's any more: passed, or taken out.
+    pub(crate) fn dead(&self) -> Tally {
+        Tally {
+            messages: self.messages.len() as u64 - self.tally.messages,
+            bytes: self.bytes.len() as u64 - self.tally.bytes,
+        }
     }
 
-    /// Moves the messages that are somebody's into `to`, as far as they fit; true when all did.
-    pub(crate) fn drain_into(&mut self, to: &mut Self) -> bool {
+    /// Messages it keeps a place for, somebody's or not.
+    #[cfg(test)]
+    pub(crate) const fn held_messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Moves the messages that are somebody's into `to`, as far as they fit. Returns the length of
+    /// the first that does not; `None` when all did.
+    pub(crate) fn drain_into(&mut self, to: &mut Self) -> Option<usize> {
         loop {
+            self.skip_taken_out();
             let at_ns = self.stamps.get(self.head_stamp).map(|stamp| stamp.at_ns);
-            let Some(datagram) = self.front() else {
-                return true;
-            };
+            let datagram = self.front()?;
             if !to.fits(datagram.payload.len()) {
-                return false;
+                return Some(datagram.payload.len());
             }
             if let Some(at_ns) = at_ns
                 && to.stamps.last().is_none_or(|last| last.at_ns != at_ns)
@@ -302,11 +333,15 @@ impl Block {
     }
 
     fn skip_taken_out(&mut self) {
+        let first = self.head;
         while let Some(message) = self.messages.get(self.head)
             && message.peer == PeerId::NOBODY
         {
             self.head += 1;
             self.head_byte += message.bytes as usize;
+        }
+        if self.head > first {
+            self.tell_delays(first, self.head, |_, _| {});
         }
     }
 
@@ -334,8 +369,8 @@ impl Block {
 mod tests {
     use super::*;
 
-    const ONE: PeerId = PeerId(1);
-    const TWO: PeerId = PeerId(2);
+    const ONE: PeerId = PeerId { slot: 1, life: 1 };
+    const TWO: PeerId = PeerId { slot: 2, life: 1 };
 
     fn block(messages: &[(&[u8], PeerId)]) -> Block {
         let mut block = Block::with_room(256);
@@ -384,7 +419,7 @@ mod tests {
         let mut block = block(&[(b"a", ONE), (b"bb", TWO), (b"c", ONE), (b"dd", TWO)]);
         assert_eq!(block.evict_oldest_to(TWO), Some(tally(1, 2)));
         assert_eq!(block.tally(), tally(3, 4));
-        assert_eq!(block.dead_bytes(), 2);
+        assert_eq!(block.dead(), tally(1, 2));
         let mut sent = Vec::new();
         while let Some(datagram) = block.front() {
             sent.push(datagram.payload.to_vec());
@@ -392,6 +427,21 @@ mod tests {
         }
         assert_eq!(sent, [b"a".to_vec(), b"c".to_vec(), b"dd".to_vec()]);
         assert!(block.is_empty());
+    }
+
+    #[test]
+    fn messages_moved_to_another_block_keep_their_age_not_that_of_what_was_taken_out_before() {
+        let mut from = Block::with_room(64);
+        from.stamp(100);
+        from.push(b"", b"old", ONE);
+        from.stamp(200);
+        from.push(b"", b"young", TWO);
+        assert_eq!(from.evict_oldest_to(ONE), Some(tally(1, 3)));
+        let mut to = Block::with_room(64);
+        assert_eq!(from.drain_into(&mut to), None);
+        let mut told = Vec::new();
+        to.pass_front(|at_ns, messages| told.push((at_ns, messages)));
+        assert_eq!(told, [(200, 1)]);
     }
 
     #[test]

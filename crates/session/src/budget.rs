@@ -22,6 +22,10 @@ impl Budget {
         }
     }
 
+    pub(crate) const fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
     /// Bytes held by all queues.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
@@ -35,6 +39,13 @@ impl Budget {
                 (own_bytes + bytes <= free_bytes).then_some(held_bytes + bytes)
             })
             .is_ok()
+    }
+
+    /// Whether a queue that keeps `own_bytes` after giving back `given_back_bytes` could take
+    /// `bytes` more.
+    pub(crate) fn could_take(&self, bytes: u64, own_bytes: u64, given_back_bytes: u64) -> bool {
+        let held_bytes = self.held_bytes().saturating_sub(given_back_bytes);
+        own_bytes + bytes <= self.limit_bytes.saturating_sub(held_bytes)
     }
 
     pub(crate) fn give_back(&self, bytes: u64) {

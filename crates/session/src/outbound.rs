@@ -47,13 +47,16 @@ pub struct Outbound {
     queue: SendQueue,
     writer: Writer,
     in_flight: Tally,
+    /// Why the connection that the writer writes to is over, if it ended under the writer.
+    severed: Option<Discard>,
+    /// A peer closed while the writer had something for it.
+    peer_left_in_flight: bool,
     waiters: Waiters,
     /// The driver was told that there is something to do and has not come yet.
     scheduled: bool,
     /// The driver waits until the kernel takes more.
     blocked: bool,
     hot: Hot,
-    group: Group,
     pressure: PressureGauge,
     account: Account,
     peers: Option<Peers>,
@@ -94,10 +97,14 @@ impl Outbound {
             messages: options.queue_limit_messages as u64,
             bytes: options.queue_limit_bytes as u64,
         };
+        let total = options.budget.as_deref().map(Budget::limit_bytes);
+        let room_bytes = options
+            .queue_limit_bytes
+            .min(total.map_or(usize::MAX, |bytes| bytes as usize));
         let payload_limit_bytes = options
             .frame_limit_bytes
             .min(options.framing.payload_limit_bytes())
-            .min(options.queue_limit_bytes - options.framing.header_bytes());
+            .min(room_bytes - options.framing.header_bytes());
         Self {
             strategy: options.strategy,
             framing: options.framing,
@@ -108,11 +115,12 @@ impl Outbound {
             queue: SendQueue::default(),
             writer: Writer::Nobody,
             in_flight: Tally::default(),
+            severed: None,
+            peer_left_in_flight: false,
             waiters: Waiters::default(),
             scheduled: false,
             blocked: false,
             hot: Hot::default(),
-            group: Group::default(),
             pressure: PressureGauge::new(limit),
             account: Account::default(),
             peers: options.shared.then(Peers::default),
@@ -131,6 +139,8 @@ impl Outbound {
         self.generation += 1;
         self.stage = Stage::Open;
         self.blocked = false;
+        // What the driver was called for belonged to the connection before.
+        self.scheduled = false;
         self.generation
     }
 
@@ -149,7 +159,7 @@ impl Outbound {
                 Stage::Open => Stage::Closing,
                 _ => Stage::Ended,
             };
-            self.dismiss(TicketState::Closed);
+            self.dismiss(None, TicketState::Closed);
         }
     }
 
@@ -158,27 +168,32 @@ impl Outbound {
     /// What a writer has in hand is accounted when it settles. Returns what was given up now.
     pub fn end(&mut self, cause: Discard, surroundings: &impl Surroundings) -> Tally {
         let (stage, state) = match cause {
-            Discard::ConnectionLost => (Stage::NotOpen, TicketState::NotConnected),
-            Discard::Closed => (Stage::Ended, TicketState::Closed),
+            Discard::ConnectionLost if self.stage != Stage::Ended => {
+                (Stage::NotOpen, TicketState::NotConnected)
+            }
+            Discard::ConnectionLost | Discard::Closed => (Stage::Ended, TicketState::Closed),
         };
         self.stage = stage;
+        if self.is_writing() {
+            self.severed.get_or_insert(cause);
+        }
         self.blocked = false;
         self.scheduled = false;
         let mut queue = std::mem::take(&mut self.queue);
         let mut given_up = Tally::default();
         queue.clear(surroundings, |peer, tally| {
             given_up += tally;
-            self.each_account(peer, |account| {
-                discard(&mut account.discarded, cause, tally)
-            });
+            self.each_account(peer, |account| account.discarded.add(cause, tally));
         });
         self.give_back(given_up.bytes);
-        self.dismiss(state);
+        self.dismiss(None, state);
         self.pressure.release();
         given_up
     }
 
     /// A peer of a shared queue is gone: what waits for it is given up. Returns how much.
+    ///
+    /// What a writer has in hand for it may still go out; else it is given up when it settles.
     pub fn close_peer(
         &mut self,
         peer: PeerId,
@@ -186,14 +201,18 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) -> Tally {
         let given_up = self.queue.take_out(peer, surroundings);
-        self.each_account(peer, |account| {
-            discard(&mut account.discarded, cause, given_up);
-        });
+        self.each_account(peer, |account| account.discarded.add(cause, given_up));
         if let Some(peers) = &mut self.peers {
-            peers.close(peer);
+            peers.close(peer, cause);
+            self.peer_left_in_flight |= !peers.waiting(peer).is_zero();
         }
         self.give_back(given_up.bytes);
-        self.pressure.judge(self.busy());
+        let state = match cause {
+            Discard::ConnectionLost => TicketState::NotConnected,
+            Discard::Closed => TicketState::Closed,
+        };
+        self.dismiss(Some(peer), state);
+        self.judge_pressure();
         self.grant();
         given_up
     }
@@ -248,7 +267,7 @@ impl Outbound {
         self.framing
     }
 
-    /// What waits or is in flight.
+    /// What waits or is in flight: the limits are judged by it.
     pub fn waiting(&self) -> Tally {
         self.queue.tally() + self.in_flight
     }
@@ -281,33 +300,37 @@ impl Outbound {
         })
     }
 
-    /// Whether the driver has to be told, now that something waits or pressure changed. At most once
-    /// until it comes. A writer that is under way looks again when it settles.
+    /// Whether the driver has to be told: something waits, pressure changed, or the last of what
+    /// was to be written before the end is. At most once until it comes. A writer that is under way
+    /// looks again when it settles.
     fn call_driver(&mut self) -> bool {
         let something_waits =
             !self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
-        if self.scheduled || !(something_waits || self.pressure.untold()) {
+        let may_end = self.stage == Stage::Closing && self.is_drained();
+        if self.scheduled || !(something_waits || may_end || self.pressure.untold()) {
             return false;
         }
         self.scheduled = true;
         true
     }
 
-    /// Waiting and in flight, of which the limits are judged.
-    fn busy(&self) -> Tally {
-        self.queue.tally() + self.in_flight
-    }
-
-    /// What pressure is judged by: a message that its sender is writing counts only after that.
-    fn pressing(&self) -> Tally {
-        match self.writer {
-            Writer::Sender => self.queue.tally(),
-            Writer::Nobody | Writer::Block => self.busy(),
+    /// Pressure is of an open connection. A message that its sender is writing counts only after
+    /// that: most such writes are done before anybody could act on it.
+    fn judge_pressure(&mut self) {
+        match (self.stage, self.writer) {
+            (Stage::NotOpen | Stage::Ended, _) => {}
+            (Stage::Open | Stage::Closing, Writer::Sender) => {
+                self.pressure.judge(self.queue.tally());
+            }
+            (Stage::Open | Stage::Closing, Writer::Nobody | Writer::Block) => {
+                self.pressure.judge(self.waiting());
+            }
         }
     }
 
-    fn dismiss(&mut self, state: TicketState) {
-        let reserved = self.waiters.dismiss(state);
+    /// Sends that wait, to `peer` or all, will not be served.
+    fn dismiss(&mut self, peer: Option<PeerId>, state: TicketState) {
+        let reserved = self.waiters.dismiss(peer, state);
         self.give_back(reserved.bytes);
     }
 
@@ -328,27 +351,6 @@ impl Outbound {
     }
 }
 
-/// Messages queued since the clock was last read for the queue delay.
-#[derive(Debug, Default)]
-struct Group(Tally);
-
-impl Group {
-    const fn is_full(&self) -> bool {
-        self.0.messages >= 64 || self.0.bytes >= 4096
-    }
-
-    fn add(&mut self, message: Tally) {
-        self.0 += message;
-    }
-}
-
-fn discard(discarded: &mut Discarded, cause: Discard, tally: Tally) {
-    *match cause {
-        Discard::ConnectionLost => &mut discarded.connection_lost,
-        Discard::Closed => &mut discarded.closed,
-    } += tally;
-}
-
 fn statistics_of(account: &Account, waiting: Tally, framing: Framing) -> SendStatistics {
     let framing_bytes = account.written.messages * framing.header_bytes() as u64;
     SendStatistics {
@@ -361,3 +363,6 @@ fn statistics_of(account: &Account, waiting: Tally, framing: Framing) -> SendSta
         ..SendStatistics::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,7 @@ pub(crate) struct SendQueue {
     started: Option<Block>,
     blocks: VecDeque<Block>,
     tally: Tally,
-    /// The last reading of the clock: a new block's first messages may share it with the old one's.
-    group_ns: u64,
+    group: Group,
 }
 
 impl SendQueue {
@@ -26,7 +25,12 @@ impl SendQueue {
         self.tally.messages == 0
     }
 
-    /// Appends one message. `at_ns` starts a new group for the queue delay.
+    /// Whether the clock has to be read for the next message.
+    pub(crate) const fn wants_time(&self) -> bool {
+        self.is_empty() || self.group.is_full()
+    }
+
+    /// Appends one message; with the time if [`wants_time`](Self::wants_time).
     pub(crate) fn push(
         &mut self,
         header: &[u8],
@@ -36,7 +40,9 @@ impl SendQueue {
         surroundings: &impl Surroundings,
     ) {
         let encoded_bytes = header.len() + payload.len();
-        self.group_ns = at_ns.unwrap_or(self.group_ns);
+        if let Some(at_ns) = at_ns {
+            self.group = Group::new(at_ns);
+        }
         let has_room = |block: &Block| block.fits(encoded_bytes);
         let new_block = !self.blocks.back().is_some_and(has_room);
         if new_block {
@@ -48,15 +54,22 @@ impl SendQueue {
             .back_mut()
             .expect("pushed above if there was none");
         if new_block || at_ns.is_some() {
-            block.stamp(self.group_ns);
+            // A new block's first messages may share the reading with the last of the old one.
+            block.stamp(self.group.at_ns);
         }
         block.push(header, payload, peer);
-        self.tally += Tally::one(encoded_bytes);
+        let message = Tally::one(encoded_bytes);
+        self.group.tally += message;
+        self.tally += message;
     }
 
     /// The oldest block, for a writer.
-    pub(crate) fn take_front(&mut self) -> Option<Block> {
-        let block = self.started.take().or_else(|| self.blocks.pop_front())?;
+    pub(crate) fn take_front(&mut self, surroundings: &impl Surroundings) -> Option<Block> {
+        let block = self.started.take().or_else(|| {
+            // A block in the middle is emptied where it stands.
+            self.drop_empty_front(surroundings);
+            self.blocks.pop_front()
+        })?;
         self.tally -= block.tally();
         Some(block)
     }
@@ -66,6 +79,32 @@ impl SendQueue {
         debug_assert!(self.started.is_none());
         self.tally += block.tally();
         self.blocks.push_front(block);
+        // What came with it is older than the last reading of the clock, or younger by an hour.
+        self.group.end();
+    }
+
+    /// What eviction can reach: all but a message that is partly written.
+    pub(crate) fn evictable(&self) -> Tally {
+        let mut evictable = self.tally;
+        if let Some(started) = &self.started {
+            evictable -= started.tally();
+        } else if let Some(cut) = self.blocks.front().and_then(Block::cut_tally) {
+            evictable -= cut;
+        }
+        evictable
+    }
+
+    /// Whether the messages to `peer`, from the oldest on, are ever `enough`. Walks no further.
+    pub(crate) fn evictable_to(&self, peer: PeerId, mut enough: impl FnMut(Tally) -> bool) -> bool {
+        let mut evictable = Tally::default();
+        self.blocks
+            .iter()
+            .flat_map(Block::each)
+            .filter(|&(to, _)| to == peer)
+            .any(|(_, message)| {
+                evictable += message;
+                enough(evictable)
+            })
     }
 
     /// Takes the oldest untouched message out.
@@ -101,7 +140,7 @@ impl SendQueue {
         let taken_out = self
             .blocks
             .iter_mut()
-            .map(|block| block.take_out(peer))
+            .map(|block| block.take_out(|to, _| to == peer))
             .fold(Tally::default(), |sum, tally| sum + tally);
         self.tally -= taken_out;
         self.drop_empty_front(surroundings);
@@ -115,7 +154,7 @@ impl SendQueue {
         surroundings: &impl Surroundings,
         mut each: impl FnMut(PeerId, Tally),
     ) {
-        while let Some(block) = self.take_front() {
+        while let Some(block) = self.take_front(surroundings) {
             block.each().for_each(|(peer, tally)| each(peer, tally));
             surroundings.recycle(block);
         }
@@ -140,21 +179,25 @@ impl SendQueue {
         }
     }
 
-    /// Gives back the bytes of messages taken out of the middle once they outweigh what is left.
+    /// Clears away messages taken out of the middle once they outweigh what is left.
     fn compact(&mut self, surroundings: &impl Surroundings) {
-        let dead_bytes: usize = match self.blocks.len() {
-            // One block cannot hold more than its room.
-            0 | 1 => return,
-            _ => self.blocks.iter().map(Block::dead_bytes).sum(),
-        };
-        if dead_bytes <= self.tally.bytes as usize + BLOCK_BYTES {
+        let dead = self
+            .blocks
+            .iter()
+            .map(Block::dead)
+            .fold(Tally::default(), |sum, tally| sum + tally);
+        // Bytes for the memory. Messages for the next eviction, which walks past them; and an empty
+        // datagram has no bytes, but takes its place in a block.
+        if dead.bytes <= self.tally.bytes + BLOCK_BYTES as u64
+            && dead.messages <= self.tally.messages + DEAD_MESSAGES
+        {
             return;
         }
         let crowded = std::mem::take(&mut self.blocks);
         let mut target = surroundings.block();
         for mut old in crowded {
-            while !old.drain_into(&mut target) {
-                let full = std::mem::replace(&mut target, surroundings.block());
+            while let Some(next_bytes) = old.drain_into(&mut target) {
+                let full = std::mem::replace(&mut target, block_for(next_bytes, surroundings));
                 self.blocks.push_back(full);
             }
             surroundings.recycle(old);
@@ -164,8 +207,42 @@ impl SendQueue {
     }
 }
 
+/// Messages taken out of the middle that are left alone: a walk past them costs half a microsecond.
+const DEAD_MESSAGES: u64 = 1024;
+
+/// Messages that share one reading of the clock, for the queue delay.
+#[derive(Debug, Default)]
+struct Group {
+    at_ns: u64,
+    tally: Tally,
+}
+
+const GROUP: Tally = Tally {
+    messages: 64,
+    bytes: 4096,
+};
+
+impl Group {
+    const fn new(at_ns: u64) -> Self {
+        let tally = Tally {
+            messages: 0,
+            bytes: 0,
+        };
+        Self { at_ns, tally }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.tally.messages >= GROUP.messages || self.tally.bytes >= GROUP.bytes
+    }
+
+    /// The next message starts another.
+    const fn end(&mut self) {
+        self.tally = GROUP;
+    }
+}
+
 /// A pooled block, or one of the message's own size where it is larger.
-fn block_for(encoded_bytes: usize, surroundings: &impl Surroundings) -> Block {
+pub(crate) fn block_for(encoded_bytes: usize, surroundings: &impl Surroundings) -> Block {
     if encoded_bytes <= BLOCK_BYTES {
         surroundings.block()
     } else {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::account::Tally;
+use crate::block::PeerId;
 
 /// A place in the line of sends that wait for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +25,7 @@ pub enum TicketState {
 #[derive(Debug)]
 struct Waiter {
     ticket: Ticket,
+    peer: PeerId,
     encoded_bytes: usize,
     state: TicketState,
 }
@@ -50,12 +52,13 @@ impl Waiters {
         self.granted
     }
 
-    pub(crate) fn join(&mut self, encoded_bytes: usize) -> Ticket {
+    pub(crate) fn join(&mut self, encoded_bytes: usize, peer: PeerId) -> Ticket {
         let ticket = Ticket(self.issued);
         self.issued += 1;
         self.waiting += 1;
         self.line.push_back(Waiter {
             ticket,
+            peer,
             encoded_bytes,
             state: TicketState::Waiting,
         });
@@ -67,20 +70,22 @@ impl Waiters {
         Some(waiter.state)
     }
 
-    /// Takes somebody out of the line, with whatever was reserved for them.
-    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<TicketState> {
+    /// Takes somebody out of the line. Returns their state, and what was reserved for them.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(TicketState, Tally)> {
         let index = self
             .line
             .iter()
             .position(|waiter| waiter.ticket == ticket)?;
         let waiter = self.line.remove(index)?;
+        let mut reserved = Tally::default();
         match waiter.state {
             TicketState::Waiting => self.waiting -= 1,
-            TicketState::Granted => self.granted -= Tally::one(waiter.encoded_bytes),
+            TicketState::Granted => reserved = Tally::one(waiter.encoded_bytes),
             TicketState::NotConnected | TicketState::Closed => {}
         }
+        self.granted -= reserved;
         self.untold.retain(|&untold| untold != ticket);
-        Some(waiter.state)
+        Some((waiter.state, reserved))
     }
 
     /// Grants room from the front of the line, for as long as `reserve` finds it.
@@ -102,16 +107,26 @@ impl Waiters {
         }
     }
 
-    /// Nobody in the line will be served; returns the room that had been reserved.
-    pub(crate) fn dismiss(&mut self, state: TicketState) -> Tally {
+    /// Nobody in the line, or none who waits to send to `peer`, will be served. Returns the room
+    /// that had been reserved for them.
+    pub(crate) fn dismiss(&mut self, peer: Option<PeerId>, state: TicketState) -> Tally {
+        let mut reserved = Tally::default();
         for waiter in &mut self.line {
-            if matches!(waiter.state, TicketState::Waiting | TicketState::Granted) {
-                waiter.state = state;
+            if peer.is_some_and(|peer| peer != waiter.peer) {
+                continue;
+            }
+            match waiter.state {
+                TicketState::Waiting => self.waiting -= 1,
+                TicketState::Granted => reserved += Tally::one(waiter.encoded_bytes),
+                TicketState::NotConnected | TicketState::Closed => continue,
+            }
+            waiter.state = state;
+            if !self.untold.contains(&waiter.ticket) {
                 self.untold.push_back(waiter.ticket);
             }
         }
-        self.waiting = 0;
-        std::mem::take(&mut self.granted)
+        self.granted -= reserved;
+        reserved
     }
 
     /// Somebody whose state changed.

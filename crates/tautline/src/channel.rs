@@ -372,6 +372,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
+
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 

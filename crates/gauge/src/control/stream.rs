@@ -4,6 +4,7 @@
 use std::io;
 
 use super::{End, Frame, prefix};
+use crate::clock::now_ns;
 use crate::plan::Transport;
 
 /// Writes messages, each with one system call.
@@ -38,9 +39,10 @@ impl StreamWriter {
     }
 }
 
-/// Hands the payload of each message to `each` until the writer ends or the end is shut down.
+/// Hands the payload of each message to `each`, with the time when the read that completed it returned,
+/// until the writer ends or the end is shut down.
 ///
-/// It reads up to 64 KiB at a time, as the library does by default.
+/// It reads up to 64 KiB at a time and the clock once a read, as the library does by default.
 ///
 /// # Errors
 ///
@@ -49,7 +51,7 @@ impl StreamWriter {
 pub fn receive_stream(
     end: &End,
     payload_bytes: usize,
-    mut each: impl FnMut(&[u8]),
+    mut each: impl FnMut(&[u8], u64),
 ) -> io::Result<()> {
     if matches!(end, End::Udp(_)) {
         return receive_datagrams(end, each);
@@ -64,6 +66,7 @@ pub fn receive_stream(
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             bytes => filled += bytes,
         }
+        let at_ns = now_ns();
         let mut taken = 0;
         while filled - taken >= wire_bytes {
             let (found, payload) = buffer[taken..taken + wire_bytes].split_at(PREFIX_BYTES);
@@ -71,7 +74,7 @@ pub fn receive_stream(
                 let why = "the prefix is not the length of the message";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
-            each(payload);
+            each(payload, at_ns);
             taken += wire_bytes;
         }
         buffer.copy_within(taken..filled, 0);
@@ -79,12 +82,12 @@ pub fn receive_stream(
     }
 }
 
-fn receive_datagrams(end: &End, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+fn receive_datagrams(end: &End, mut each: impl FnMut(&[u8], u64)) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match end.read(&mut buffer)? {
             0 => return Ok(()),
-            bytes => each(&buffer[..bytes]),
+            bytes => each(&buffer[..bytes], now_ns()),
         }
     }
 }
@@ -108,7 +111,10 @@ mod tests {
         thread::scope(|scope| {
             let receiving = scope.spawn(move || {
                 let mut arrivals = Arrivals::new();
-                let each = |message: &[u8]| match probe::sequence_of(message, payload_bytes) {
+                let each = |message: &[u8], _at_ns: u64| match probe::sequence_of(
+                    message,
+                    payload_bytes,
+                ) {
                     Some(sequence) => arrivals.arrived(sequence),
                     None => arrivals.corrupted(),
                 };
@@ -146,7 +152,7 @@ mod tests {
         }
         let closer = server.try_clone().unwrap();
         let mut seen = Vec::new();
-        receive_stream(&server, 64, |message| {
+        receive_stream(&server, 64, |message, _at_ns| {
             seen.push(probe::sequence_of(message, 64));
             if seen.len() == 50 {
                 closer.shutdown();
@@ -161,7 +167,7 @@ mod tests {
         let (client, server) = End::pair(Transport::Tcp, LOOPBACK).unwrap();
         client.write_all(&[0, 0, 0, 64, 1, 2]).unwrap();
         drop(client);
-        let outcome = receive_stream(&server, 64, |_| panic!("there is no message"));
+        let outcome = receive_stream(&server, 64, |_, _| panic!("there is no message"));
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
@@ -169,7 +175,7 @@ mod tests {
     fn a_wrong_prefix_is_an_error() {
         let (client, server) = End::pair(Transport::Uds, LOOPBACK).unwrap();
         client.write_all(&[0xff; 68]).unwrap();
-        let outcome = receive_stream(&server, 64, |_| panic!("there is no message"));
+        let outcome = receive_stream(&server, 64, |_, _| panic!("there is no message"));
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -24,12 +24,19 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     pub(crate) fn new(plan: &Plan) -> io::Result<Self> {
-        Ok(Self { bind: plan.bind.clone(), folder: TempFolder::new()?, sockets: AtomicU64::new(0) })
+        Ok(Self {
+            bind: plan.bind.clone(),
+            folder: TempFolder::new()?,
+            sockets: AtomicU64::new(0),
+        })
     }
 
     /// Where the library's server listens: as asked for, else as [`Self::other`].
     pub(crate) fn asked(&self, transport: Transport) -> Address {
-        let asked = self.bind.iter().find(|address| address.scheme() == transport.token());
+        let asked = self
+            .bind
+            .iter()
+            .find(|address| address.scheme() == transport.token());
         asked.cloned().unwrap_or_else(|| self.other(transport))
     }
 
@@ -38,11 +45,19 @@ impl Addresses {
     pub(crate) fn other(&self, transport: Transport) -> Address {
         let host = || self.host(transport).unwrap_or("127.0.0.1").to_owned();
         match transport {
-            Transport::Tcp => Address::Tcp { host: host(), port: 0 },
-            Transport::Udp => Address::Udp { host: host(), port: 0 },
+            Transport::Tcp => Address::Tcp {
+                host: host(),
+                port: 0,
+            },
+            Transport::Udp => Address::Udp {
+                host: host(),
+                port: 0,
+            },
             Transport::Uds => {
                 let number = self.sockets.fetch_add(1, Ordering::Relaxed);
-                Address::Uds(UdsName::Path(self.folder.path().join(format!("{number}.sock"))))
+                Address::Uds(UdsName::Path(
+                    self.folder.path().join(format!("{number}.sock")),
+                ))
             }
         }
     }
@@ -56,11 +71,13 @@ impl Addresses {
     }
 
     fn host(&self, transport: Transport) -> Option<&str> {
-        self.bind.iter().find_map(|address| match (transport, address) {
-            (Transport::Tcp, Address::Tcp { host, .. })
-            | (Transport::Udp, Address::Udp { host, .. }) => Some(host.as_str()),
-            _ => None,
-        })
+        self.bind
+            .iter()
+            .find_map(|address| match (transport, address) {
+                (Transport::Tcp, Address::Tcp { host, .. })
+                | (Transport::Udp, Address::Udp { host, .. }) => Some(host.as_str()),
+                _ => None,
+            })
     }
 }
 
@@ -89,7 +106,10 @@ impl TempFolder {
                 }
             }
         }
-        Err(io::Error::other(format!("no free name for a folder in {}", parent.display())))
+        Err(io::Error::other(format!(
+            "no free name for a folder in {}",
+            parent.display()
+        )))
     }
 
     fn path(&self) -> &Path {
@@ -120,23 +140,52 @@ mod tests {
     #[test]
     fn the_default_is_an_ephemeral_loopback_port_and_a_fresh_socket() {
         let addresses = addresses(&[]);
-        assert_eq!(addresses.asked(Transport::Tcp).to_string(), "tcp://127.0.0.1:0");
-        assert_eq!(addresses.asked(Transport::Udp).to_string(), "udp://127.0.0.1:0");
+        assert_eq!(
+            addresses.asked(Transport::Tcp).to_string(),
+            "tcp://127.0.0.1:0"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Udp).to_string(),
+            "udp://127.0.0.1:0"
+        );
         let first = addresses.asked(Transport::Uds);
         assert_ne!(first, addresses.asked(Transport::Uds));
         assert!(first.to_string().ends_with("/0.sock"), "{first}");
-        assert_eq!(addresses.control_host(Transport::Tcp), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert_eq!(
+            addresses.control_host(Transport::Tcp),
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        );
     }
 
     #[test]
     fn a_bound_address_is_the_servers_and_its_host_everybodys() {
         let addresses = addresses(&["tcp://127.0.0.2:4000", "uds:///run/x.sock"]);
-        assert_eq!(addresses.asked(Transport::Tcp).to_string(), "tcp://127.0.0.2:4000");
-        assert_eq!(addresses.other(Transport::Tcp).to_string(), "tcp://127.0.0.2:0");
-        assert_eq!(addresses.control_host(Transport::Tcp).to_string(), "127.0.0.2");
-        assert_eq!(addresses.asked(Transport::Udp).to_string(), "udp://127.0.0.1:0");
-        assert_eq!(addresses.asked(Transport::Uds).to_string(), "uds:///run/x.sock");
-        assert!(addresses.other(Transport::Uds).to_string().ends_with("/0.sock"));
+        assert_eq!(
+            addresses.asked(Transport::Tcp).to_string(),
+            "tcp://127.0.0.2:4000"
+        );
+        assert_eq!(
+            addresses.other(Transport::Tcp).to_string(),
+            "tcp://127.0.0.2:0"
+        );
+        assert_eq!(
+            addresses.control_host(Transport::Tcp).to_string(),
+            "127.0.0.2"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Udp).to_string(),
+            "udp://127.0.0.1:0"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Uds).to_string(),
+            "uds:///run/x.sock"
+        );
+        assert!(
+            addresses
+                .other(Transport::Uds)
+                .to_string()
+                .ends_with("/0.sock")
+        );
     }
 
     #[test]
@@ -144,7 +193,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = TempFolder::new().unwrap();
         let path = folder.path().to_owned();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
         fs::write(path.join("left.sock"), "").unwrap();
         drop(folder);
         assert!(!path.exists());

@@ -56,10 +56,18 @@ pub(super) fn measure(
     let pace = Pace::new(plan, slice, now_ns());
     let mut run = match Run::start(site, plan, pace) {
         Ok(run) => run,
-        Err(broken) => return LatencyOutcome { sides: Vec::new(), broken: Some(broken) },
+        Err(broken) => {
+            return LatencyOutcome {
+                sides: Vec::new(),
+                broken: Some(broken),
+            };
+        }
     };
     let broken = run.measure(plan, random).err().map(|why| site.explain(why));
-    LatencyOutcome { sides: run.sides.into_iter().map(|side| side.run).collect(), broken }
+    LatencyOutcome {
+        sides: run.sides.into_iter().map(|side| side.run).collect(),
+        broken,
+    }
 }
 
 /// All endpoints of one run.
@@ -82,7 +90,7 @@ struct Side {
 
 enum Echo {
     Control(ControlEcho),
-    Direct(DirectEcho),
+    Direct(Box<DirectEcho>),
     Callback(CallbackEcho),
     Handoff(HandoffEcho),
 }
@@ -90,10 +98,17 @@ enum Echo {
 impl<'a> Run<'a> {
     fn start(site: &'a Site, plan: &LatencyPlan, pace: Pace) -> Result<Self, Broken> {
         site.pulse.unpark_me_on_stall();
-        site.seats.client("client").take(&site.register).map_err(Broken::setup)?;
+        site.seats
+            .client("client")
+            .take(&site.register)
+            .map_err(Broken::setup)?;
         // The address asked for goes to the library's server, else to the first direct one.
         let mut asked = Some(site.addresses.asked(site.transport));
-        let mut address = || asked.take().unwrap_or_else(|| site.addresses.other(site.transport));
+        let mut address = || {
+            asked
+                .take()
+                .unwrap_or_else(|| site.addresses.other(site.transport))
+        };
         let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
         let library = match plan.drivers.iter().any(on_io_thread) {
             true => Some(Library::start(site, &address())?),
@@ -104,16 +119,30 @@ impl<'a> Run<'a> {
         for &driver in &plan.drivers {
             echoes.push(match driver {
                 Driver::Direct | Driver::Spin => {
-                    let spin = if driver == Driver::Spin { plan.spin } else { Duration::ZERO };
-                    Echo::Direct(DirectEcho::start(site, driver, &address(), spin)?)
+                    let spin = if driver == Driver::Spin {
+                        plan.spin
+                    } else {
+                        Duration::ZERO
+                    };
+                    Echo::Direct(Box::new(DirectEcho::start(site, driver, &address(), spin)?))
                 }
                 Driver::Callback => Echo::Callback(CallbackEcho::start(site, shared())?),
                 Driver::Handoff => Echo::Handoff(HandoffEcho::start(site, shared())?),
             });
         }
-        let side = |echo| Side { echo, sequence: 0, run: SideRun::new() };
+        let side = |echo| Side {
+            echo,
+            sequence: 0,
+            run: SideRun::new(),
+        };
         let sides = echoes.into_iter().map(side).collect();
-        Ok(Self { site, pace, sides, block: Box::new(Recorder::new()), _library: library })
+        Ok(Self {
+            site,
+            pace,
+            sides,
+            block: Box::new(Recorder::new()),
+            _library: library,
+        })
     }
 
     fn measure(&mut self, plan: &LatencyPlan, random: &mut Random) -> Result<(), String> {
@@ -144,8 +173,11 @@ impl<'a> Run<'a> {
     /// The untimed pass in which every byte is compared.
     fn compare_contents(&mut self, order: &[usize]) -> Result<(), String> {
         for &side in order {
-            let whole =
-                Order { echoes: CONTENT_PASS_MESSAGES, until_ns: u64::MAX, whole: true };
+            let whole = Order {
+                echoes: CONTENT_PASS_MESSAGES,
+                until_ns: u64::MAX,
+                whole: true,
+            };
             self.untimed_block(side, whole)?;
         }
         Ok(())
@@ -162,7 +194,9 @@ impl<'a> Run<'a> {
     /// The median of the block, if anything came back in it.
     fn timed_block(&mut self, side: usize, round: u64) -> Result<Option<u64>, String> {
         if round > 0 {
-            let warmup = self.pace.later_warmup(self.pace.block(side, round, now_ns()));
+            let warmup = self
+                .pace
+                .later_warmup(self.pace.block(side, round, now_ns()));
             self.untimed_block(side, warmup)?;
         }
         let order = self.pace.block(side, round, now_ns());
@@ -189,7 +223,7 @@ impl<'a> Run<'a> {
         let pulse = &self.site.pulse;
         match echo {
             Echo::Control(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
-            Echo::Direct(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
+            Echo::Direct(echo) => run_block(&mut **echo, order, sequence, &mut self.block, pulse),
             Echo::Handoff(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
             Echo::Callback(echo) => echo.run_block(order, sequence, &mut self.block),
         }

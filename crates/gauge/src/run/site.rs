@@ -31,7 +31,11 @@ impl Site {
             Transport::Tcp | Transport::Uds => Framing::length_prefix(),
             Transport::Udp => Framing::Raw,
         };
-        LinkOptions { framing, strategy, ..LinkOptions::default() }
+        LinkOptions {
+            framing,
+            strategy,
+            ..LinkOptions::default()
+        }
     }
 
     /// Starts a thread that takes its seat first, and returns when it has.
@@ -65,7 +69,10 @@ impl Site {
     pub(crate) fn io_thread(&self, seat: Seat) -> Result<IoThread, Broken> {
         let (send, receive) = mpsc::sync_channel(1);
         let starter = self.spawn(seat, move || {
-            let options = IoOptions { name: format!("gauge-{}", seat.role), ..IoOptions::default() };
+            let options = IoOptions {
+                name: format!("gauge-{}", seat.role),
+                ..IoOptions::default()
+            };
             // The receiver waits for this: it cannot be gone.
             let _ = send.send(IoThread::start(options));
         })?;

@@ -96,7 +96,8 @@ impl Pulse {
         lock(&self.sleepers).iter().for_each(Thread::unpark);
     }
 
-    fn close(&self) {
+    /// Closes every socket of the run.
+    pub(crate) fn close(&self) {
         let closers = lock(&self.closers);
         self.closed.store(true, Ordering::Release);
         closers.iter().for_each(|close| close());
@@ -125,10 +126,12 @@ pub(crate) fn supervise<T: Send + 'static>(
     measure: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (send, receive) = mpsc::sync_channel(1);
-    let measuring = thread::Builder::new().name("gauge-client".to_owned()).spawn(move || {
-        // Nobody receives any more when the watching thread has given up.
-        let _ = send.send(measure());
-    })?;
+    let measuring = thread::Builder::new()
+        .name("gauge-client".to_owned())
+        .spawn(move || {
+            // Nobody receives any more when the watching thread has given up.
+            let _ = send.send(measure());
+        })?;
     let mut watch = Watch::new(pulse);
     loop {
         match receive.recv_timeout(TICK) {
@@ -168,7 +171,12 @@ enum Verdict {
 
 impl<'a> Watch<'a> {
     fn new(pulse: &'a Pulse) -> Self {
-        Self { pulse, stopped_ns: None, closed_ns: None, rung_ns: 0 }
+        Self {
+            pulse,
+            stopped_ns: None,
+            closed_ns: None,
+            rung_ns: 0,
+        }
     }
 
     fn look(&mut self, stop: bool, now: u64) -> Verdict {
@@ -179,10 +187,16 @@ impl<'a> Watch<'a> {
         if let Some(closed_ns) = self.closed_ns {
             // Again and again: a thread may have parked between two unparks.
             self.pulse.ring();
-            return if since(closed_ns, now) > END_LIMIT { Verdict::Stuck } else { Verdict::GoOn };
+            return if since(closed_ns, now) > END_LIMIT {
+                Verdict::Stuck
+            } else {
+                Verdict::GoOn
+            };
         }
         let last_beat_ns = self.pulse.last_beat_ns.load(Ordering::Relaxed);
-        let overdue = self.stopped_ns.is_some_and(|stopped| since(stopped, now) > STOP_LIMIT);
+        let overdue = self
+            .stopped_ns
+            .is_some_and(|stopped| since(stopped, now) > STOP_LIMIT);
         if overdue || since(last_beat_ns, now) > SILENCE_LIMIT {
             self.closed_ns = Some(now);
             self.pulse.close();
@@ -240,8 +254,13 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_the_run() {
-        let outcome = supervised(&AtomicBool::new(false), |_| -> u8 { panic!("as the test wants") });
-        assert_eq!(outcome.unwrap_err().to_string(), "the measuring thread panicked");
+        let outcome = supervised(&AtomicBool::new(false), |_| -> u8 {
+            panic!("as the test wants")
+        });
+        assert_eq!(
+            outcome.unwrap_err().to_string(),
+            "the measuring thread panicked"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The way in: accepted, queued, in line for room, or refused.
 
-use super::{Call, Caller, Group, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
+use super::{Call, Caller, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
 use crate::account::Tally;
 use crate::block::PeerId;
 use crate::budget::Budget;
@@ -44,28 +44,30 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) -> Offer {
         let refusal = match self.waiters.leave(ticket) {
-            Some(TicketState::Granted) => match self.not_open(peer) {
-                None => return self.accept(message, peer, caller, surroundings),
-                Some(refusal) => {
-                    self.give_back((self.framing.header_bytes() + message.len()) as u64);
-                    self.grant();
-                    refusal
-                }
-            },
-            Some(TicketState::Closed) => Refusal::Closed,
-            Some(TicketState::Waiting) => Refusal::WouldWait,
-            Some(TicketState::NotConnected) | None => Refusal::NotConnected,
+            Some((TicketState::Granted, reserved)) => {
+                // The end of the connection, or of the peer, would have dismissed it.
+                debug_assert_eq!(self.not_open(peer), None);
+                let encoded_bytes = self.framing.header_bytes() + message.len();
+                debug_assert_eq!(reserved, Tally::one(encoded_bytes));
+                return self.accept(message, peer, caller, surroundings);
+            }
+            Some((TicketState::Waiting, _)) => {
+                // It came too early and lost its place; those behind it may fit.
+                self.grant();
+                Refusal::WouldWait
+            }
+            Some((TicketState::Closed, _)) => Refusal::Closed,
+            Some((TicketState::NotConnected, _)) | None => Refusal::NotConnected,
         };
         Offer::Refused(refusal)
     }
 
     /// A waiting send gives up; what had been granted goes to the next.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<TicketState> {
-        let granted = self.waiters.granted();
-        let state = self.waiters.leave(ticket);
-        self.give_back(granted.bytes - self.waiters.granted().bytes);
+        let (state, reserved) = self.waiters.leave(ticket)?;
+        self.give_back(reserved.bytes);
         self.grant();
-        state
+        Some(state)
     }
 
     /// What has become of a waiting send.
@@ -79,7 +81,7 @@ impl Outbound {
         if !self.waiters.anyone_waits() {
             return;
         }
-        let (limit, busy, budget) = (self.limit, self.busy(), self.budget.as_deref());
+        let (limit, busy, budget) = (self.limit, self.waiting(), self.budget.as_deref());
         self.waiters
             .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
     }
@@ -105,21 +107,50 @@ impl Outbound {
         if self.waiters.anyone_waits() {
             return false;
         }
-        loop {
-            let held = self.busy() + self.waiters.granted();
-            if reserve(self.limit, held, encoded_bytes, self.budget.as_deref()) {
+        if self.reserve(encoded_bytes) {
+            return true;
+        }
+        if self.strategy != Strategy::KeepLatest || !self.eviction_makes_room(encoded_bytes, peer) {
+            return false;
+        }
+        while self.evict(peer, surroundings) {
+            if self.reserve(encoded_bytes) {
                 return true;
             }
-            if self.strategy != Strategy::KeepLatest || !self.evict(peer, surroundings) {
-                return false;
-            }
+        }
+        // Another queue was quicker to take what this one gave back to their total.
+        false
+    }
+
+    fn reserve(&self, encoded_bytes: usize) -> bool {
+        let held = self.waiting() + self.waiters.granted();
+        reserve(self.limit, held, encoded_bytes, self.budget.as_deref())
+    }
+
+    /// Whether evicting would be enough. A sample that cannot come in costs no others their place.
+    fn eviction_makes_room(&self, encoded_bytes: usize, peer: PeerId) -> bool {
+        let held = self.waiting();
+        let bytes = encoded_bytes as u64;
+        let enough = |evictable: Tally| {
+            let mut kept = held;
+            kept -= evictable;
+            kept.messages < self.limit.messages
+                && kept.bytes + bytes <= self.limit.bytes
+                && self
+                    .budget
+                    .as_deref()
+                    .is_none_or(|budget| budget.could_take(bytes, kept.bytes, evictable.bytes))
+        };
+        match &self.peers {
+            None => enough(self.queue.evictable()),
+            Some(peers) if peers.waiting(peer).messages == 0 => false,
+            Some(_) => self.queue.evictable_to(peer, enough),
         }
     }
 
     fn evict(&mut self, peer: PeerId, surroundings: &impl Surroundings) -> bool {
-        let evicted = match &self.peers {
+        let evicted = match self.peers {
             None => self.queue.evict_oldest(surroundings),
-            Some(peers) if peers.waiting(peer).messages == 0 => None,
             Some(_) => self.queue.evict_oldest_to(peer, surroundings),
         };
         let Some(evicted) = evicted else {
@@ -127,7 +158,7 @@ impl Outbound {
         };
         self.give_back(evicted.bytes);
         self.each_account(peer, |account| account.discarded.evicted += evicted);
-        self.pressure.judge(self.pressing());
+        self.judge_pressure();
         true
     }
 
@@ -147,7 +178,7 @@ impl Outbound {
         match caller {
             Caller::Thread => {
                 self.waits += 1;
-                Offer::Wait(self.waiters.join(encoded_bytes))
+                Offer::Wait(self.waiters.join(encoded_bytes, peer))
             }
             Caller::Callback | Caller::Driver | Caller::Direct => {
                 Offer::Refused(Refusal::WouldWait)
@@ -189,15 +220,10 @@ impl Outbound {
             });
         }
 
-        let at_ns = if self.queue.is_empty() || self.group.is_full() {
-            self.group = Group::default();
-            Some(now_ns.unwrap_or_else(|| surroundings.now_ns()))
-        } else {
-            None
-        };
-        self.group.add(accepted);
+        let wants_time = self.queue.wants_time();
+        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
         self.queue.push(&header, message, peer, at_ns, surroundings);
-        self.pressure.judge(self.pressing());
+        self.judge_pressure();
         Offer::Queued {
             wake: self.call_driver(),
         }

@@ -1,11 +1,13 @@
 //! The way out: a writer takes bytes, and settles what the kernel made of them.
 
 use super::{
-    Caller, DirectWrite, Outbound, Settled, Stage, Stopped, Surroundings, Taken, Token, Writer,
+    Caller, DirectWrite, Discard, Outbound, Settled, Stage, Stopped, Surroundings, Taken, Token,
+    Writer,
 };
 use crate::account::Tally;
 use crate::block::{Block, PeerId};
 use crate::delay::QueueDelay;
+use crate::queue::block_for;
 
 impl Outbound {
     /// The oldest block, for whoever writes. `None` when there is nothing, when somebody else is
@@ -19,7 +21,7 @@ impl Outbound {
         if !open || self.writer != Writer::Nobody || self.blocked {
             return None;
         }
-        let block = self.queue.take_front()?;
+        let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
         self.write_calls += 1;
@@ -41,8 +43,8 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        if !self.settle_begins(taken.token) {
-            return self.settle_stale(taken.block, surroundings);
+        if let Some(cause) = self.settle_begins(taken.token) {
+            return self.settle_severed(taken.block, cause, surroundings);
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
         let written = taken.block.advance(written_bytes, record(waited));
@@ -59,10 +61,12 @@ impl Outbound {
         stopped: Stopped,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        if !self.settle_begins(taken.token) {
-            return self.settle_stale(taken.block, surroundings);
+        // Each datagram was a call, and so was the one that did not go; `take` counted the first.
+        let calls = sent + usize::from(stopped != Stopped::AtEnd);
+        self.write_calls += calls.saturating_sub(1) as u64;
+        if let Some(cause) = self.settle_begins(taken.token) {
+            return self.settle_severed(taken.block, cause, surroundings);
         }
-        self.write_calls += (sent as u64).saturating_sub(1);
         for _ in 0..sent {
             let waited = (taken.taken_ns, &mut self.queue_delay);
             if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
@@ -96,28 +100,27 @@ impl Outbound {
         let whole = Tally::one(header.len() + message.len());
         self.direct_writes += 1;
         self.write_calls += 1;
-        if !self.settle_begins(token) {
-            self.give_back(whole.bytes);
-            self.each_account(peer, |account| account.discarded.connection_lost += whole);
-            return self.call_driver();
-        }
-        match written {
-            DirectWrite::Whole => {
+        match (self.settle_begins(token), written) {
+            (Some(cause), _) => {
+                self.give_back(whole.bytes);
+                self.each_account(peer, |account| account.discarded.add(cause, whole));
+            }
+            (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.written += whole);
             }
-            DirectWrite::Failed => {
+            (None, DirectWrite::Failed) => {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
-            DirectWrite::Part(bytes) => {
+            (None, DirectWrite::Part(bytes)) => {
                 self.put_rest_first(&header, message, peer, bytes, surroundings);
             }
         }
         if token.timed {
             self.hot.write_ended(surroundings.now_ns());
         }
-        self.pressure.judge(self.busy());
+        self.judge_pressure();
         self.grant();
         self.call_driver()
     }
@@ -127,11 +130,14 @@ impl Outbound {
         self.call_driver()
     }
 
-    /// The writer is back. False when its connection is not the one that is open.
-    fn settle_begins(&mut self, token: Token) -> bool {
+    /// The writer is back. Says why the connection it wrote to is over, if it is.
+    fn settle_begins(&mut self, token: Token) -> Option<Discard> {
+        debug_assert!(self.is_writing());
         self.writer = Writer::Nobody;
         self.in_flight = Tally::default();
-        matches!(self.stage, Stage::Open | Stage::Closing) && token.generation == self.generation
+        let severed = self.severed.take();
+        debug_assert!(severed.is_some() || token.generation == self.generation);
+        severed
     }
 
     fn settle_ends(
@@ -141,17 +147,12 @@ impl Outbound {
         would_block: bool,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        let rest = !block.is_empty();
-        if rest {
-            self.queue.put_front(block);
-        } else {
-            surroundings.recycle(block);
-        }
+        let rest = self.put_back(block, surroundings);
         let blocked = rest && would_block;
         // Only the driver can ask the kernel for a word when there is room again.
         self.blocked = blocked && caller == Caller::Driver;
         self.hot.write_ended(surroundings.now_ns());
-        self.pressure.judge(self.busy());
+        self.judge_pressure();
         self.grant();
         Settled {
             more: !blocked && !self.queue.is_empty(),
@@ -161,14 +162,20 @@ impl Outbound {
 
     /// The connection ended under the writer: whatever the kernel took went nowhere we know of.
     #[cold]
-    fn settle_stale(&mut self, block: Block, surroundings: &impl Surroundings) -> Settled {
+    fn settle_severed(
+        &mut self,
+        block: Block,
+        cause: Discard,
+        surroundings: &impl Surroundings,
+    ) -> Settled {
         let mut lost = Tally::default();
         block.each().for_each(|(peer, tally)| {
             lost += tally;
-            self.each_account(peer, |account| account.discarded.connection_lost += tally);
+            self.each_account(peer, |account| account.discarded.add(cause, tally));
         });
         self.give_back(lost.bytes);
         surroundings.recycle(block);
+        self.judge_pressure();
         self.grant();
         Settled {
             more: !self.queue.is_empty(),
@@ -185,12 +192,7 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) {
-        let encoded_bytes = header.len() + message.len();
-        let mut rest = if encoded_bytes <= crate::BLOCK_BYTES {
-            surroundings.block()
-        } else {
-            Block::with_room(encoded_bytes)
-        };
+        let mut rest = block_for(header.len() + message.len(), surroundings);
         rest.stamp(surroundings.now_ns());
         rest.push(header, message, peer);
         if written_bytes > 0 {
@@ -198,7 +200,38 @@ impl Outbound {
             self.give_back(written_bytes as u64);
             self.account.written.bytes += written_bytes as u64;
         }
-        self.queue.put_front(rest);
+        self.put_back(rest, surroundings);
+    }
+
+    /// What was not written is the front of the queue again. Returns whether there is any.
+    fn put_back(&mut self, mut block: Block, surroundings: &impl Surroundings) -> bool {
+        if std::mem::take(&mut self.peer_left_in_flight) {
+            self.give_up_departed(&mut block);
+        }
+        if block.is_empty() {
+            surroundings.recycle(block);
+            return false;
+        }
+        self.queue.put_front(block);
+        true
+    }
+
+    /// While the writer had the block, peers closed: what was not written is for nobody.
+    #[cold]
+    fn give_up_departed(&mut self, block: &mut Block) {
+        let Self { peers, account, .. } = self;
+        let Some(peers) = peers else { return };
+        let given_up = block.take_out(|peer, tally| {
+            let Some(cause) = peers.departed(peer) else {
+                return false;
+            };
+            account.discarded.add(cause, tally);
+            if let Some(account) = peers.account_mut(peer) {
+                account.discarded.add(cause, tally);
+            }
+            true
+        });
+        self.give_back(given_up.bytes);
     }
 }
 

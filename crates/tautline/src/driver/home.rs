@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
 
+use super::datagram::DatagramDriver;
 use super::link::LinkStart;
 use super::listener::ListenerDriver;
 use super::pool::BlockPool;
@@ -36,8 +37,10 @@ pub(crate) enum Command {
     Dropped(u64),
     /// Reading was paused and goes on.
     Resume(u64),
-    /// A server closes its listening socket.
-    StopListening(u64),
+    /// Receive on a datagram server's socket.
+    Receive(Box<DatagramDriver>),
+    /// A server takes no newcomers any more.
+    StopServer(u64),
     /// End with the last link.
     Retire,
 }

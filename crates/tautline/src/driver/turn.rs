@@ -19,6 +19,10 @@ pub(crate) struct Turn {
     pub(crate) buffer: Vec<u8>,
     /// Peers that a listener accepted in this turn.
     pub(crate) newcomers: Vec<(u64, Box<LinkDriver>)>,
+    /// New peers of a datagram server: the link's id, and the server's.
+    pub(crate) aliases: Vec<(u64, u64)>,
+    /// Peers of a datagram server that ended.
+    pub(crate) gone: Vec<u64>,
     registry: Registry,
     ready: Vec<u64>,
     timers: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -30,6 +34,8 @@ impl Turn {
             io,
             buffer: vec![0; read_buffer_bytes],
             newcomers: Vec::new(),
+            aliases: Vec::new(),
+            gone: Vec::new(),
             registry,
             ready: Vec::new(),
             timers: BinaryHeap::new(),

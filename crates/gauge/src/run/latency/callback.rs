@@ -51,7 +51,13 @@ impl CallbackEcho {
         let mut kick = vec![0; site.payload_bytes];
         probe::fill(&mut kick, KICK);
         let pulse = Arc::clone(&site.pulse);
-        Ok(Self { link, kick, desk, pulse, spare: Box::new(Recorder::new()) })
+        Ok(Self {
+            link,
+            kick,
+            desk,
+            pulse,
+            spare: Box::new(Recorder::new()),
+        })
     }
 
     /// Runs one block within the callbacks and waits for its end.
@@ -102,7 +108,9 @@ impl CallbackEcho {
     }
 
     fn kick(&self) -> Result<(), String> {
-        self.link.send(&self.kick).map_err(|error| format!("callback: send: {error}"))
+        self.link
+            .send(&self.kick)
+            .map_err(|error| format!("callback: send: {error}"))
     }
 }
 
@@ -179,7 +187,10 @@ impl Handler for Clerk {
         }
         // Without a job it is the late reply to a message that was given up.
         let Some(job) = &mut self.job else { return };
-        if !job.settle_reply(judge(message, self.payload_bytes, job.order.whole), received_ns) {
+        if !job.settle_reply(
+            judge(message, self.payload_bytes, job.order.whole),
+            received_ns,
+        ) {
             return;
         }
         self.pulse.beat(received_ns);
@@ -212,7 +223,8 @@ impl Clerk {
 
     #[cold]
     fn hand_back(&mut self) {
-        self.desk.settle(self.job.take().expect("called with a job"));
+        self.desk
+            .settle(self.job.take().expect("called with a job"));
     }
 }
 
@@ -269,7 +281,11 @@ mod tests {
 
     fn job(echoes: u64) -> Job {
         Job {
-            order: Order { echoes, until_ns: u64::MAX, whole: false },
+            order: Order {
+                echoes,
+                until_ns: u64::MAX,
+                whole: false,
+            },
             done: Done::default(),
             sequence: 40,
             sent_ns: 1_000,
@@ -286,7 +302,13 @@ mod tests {
         assert!(!job.is_over(900));
         assert!(job.settle_reply(Some(40), 1_700));
         assert!(job.is_over(1_700));
-        assert_eq!(job.done, Done { echoes: 1, elapsed_ns: 800 });
+        assert_eq!(
+            job.done,
+            Done {
+                echoes: 1,
+                elapsed_ns: 800
+            }
+        );
         assert_eq!(job.recorder.summary().max_ns, Some(700));
     }
 
@@ -295,9 +317,15 @@ mod tests {
         let mut job = job(2);
         job.settle_reply(Some(KICK), 900);
         assert!(job.settle_reply(Some(KICK), 2_000));
-        assert!(!job.settle_reply(Some(40), 2_100), "the lost reply comes after all");
+        assert!(
+            !job.settle_reply(Some(40), 2_100),
+            "the lost reply comes after all"
+        );
         assert!(job.settle_reply(Some(41), 2_200));
-        assert_eq!((job.recorder.faults().lost, job.recorder.faults().stray), (1, 1));
+        assert_eq!(
+            (job.recorder.faults().lost, job.recorder.faults().stray),
+            (1, 1)
+        );
         assert_eq!(job.recorder.count(), 1);
     }
 
@@ -307,6 +335,9 @@ mod tests {
         assert!(!job.settle_reply(Some(39), 800));
         assert!(!job.settle_reply(None, 850));
         assert_eq!(job.done, Done::default());
-        assert_eq!((job.recorder.faults().stray, job.recorder.faults().corrupted), (1, 1));
+        assert_eq!(
+            (job.recorder.faults().stray, job.recorder.faults().corrupted),
+            (1, 1)
+        );
     }
 }

@@ -39,7 +39,11 @@ impl ControlEcho {
             let _ = serve_echo(&server, wire_bytes);
         })?;
         let client = EchoClient::new(client, site.transport, site.payload_bytes);
-        Ok(Self { client, closer, server: Some(server) })
+        Ok(Self {
+            client,
+            closer,
+            server: Some(server),
+        })
     }
 }
 
@@ -60,7 +64,9 @@ impl Exchange for ControlEcho {
 
     #[inline]
     fn send(&mut self, _whole: bool) -> Result<(), String> {
-        self.client.send().map_err(|cause| format!("control: send: {cause}"))
+        self.client
+            .send()
+            .map_err(|cause| format!("control: send: {cause}"))
     }
 
     #[inline]

@@ -79,12 +79,22 @@ pub(super) fn run_block(
         write(exchange.payload_mut(), *sequence, order.whole);
         let sent_ns = now_ns();
         exchange.send(order.whole)?;
-        end_ns = await_reply(exchange, payload_bytes, sent_ns, *sequence, order.whole, recorder)?;
+        end_ns = await_reply(
+            exchange,
+            payload_bytes,
+            sent_ns,
+            *sequence,
+            order.whole,
+            recorder,
+        )?;
         pulse.beat(end_ns);
         *sequence += 1;
         echoes += 1;
     }
-    Ok(Done { echoes, elapsed_ns: end_ns - start_ns })
+    Ok(Done {
+        echoes,
+        elapsed_ns: end_ns - start_ns,
+    })
 }
 
 /// Writes one message: the whole of it, or its header over what is there.
@@ -179,7 +189,10 @@ mod tests {
         }
 
         fn recv(&mut self) -> Result<Reply<'_>, Fault> {
-            self.reply = self.pending.pop_front().expect("the loop waits once too often")?;
+            self.reply = self
+                .pending
+                .pop_front()
+                .expect("the loop waits once too often")?;
             Ok(Reply::Bytes(&self.reply))
         }
     }
@@ -193,9 +206,19 @@ mod tests {
     fn block(script: Vec<Vec<Result<Vec<u8>, Fault>>>) -> (Result<Done, String>, Recorder, u64) {
         let mut recorder = Recorder::new();
         let mut sequence = 5;
-        let order = Order { echoes: script.len() as u64, until_ns: u64::MAX, whole: false };
+        let order = Order {
+            echoes: script.len() as u64,
+            until_ns: u64::MAX,
+            whole: false,
+        };
         let mut exchange = Scripted::new(script);
-        let done = run_block(&mut exchange, order, &mut sequence, &mut recorder, &Pulse::new());
+        let done = run_block(
+            &mut exchange,
+            order,
+            &mut sequence,
+            &mut recorder,
+            &Pulse::new(),
+        );
         (done, recorder, sequence)
     }
 
@@ -224,7 +247,10 @@ mod tests {
 
     #[test]
     fn what_breaks_ends_the_block_with_its_reason() {
-        let script = vec![vec![message(5)], vec![Err(Fault::Broken("gone".to_owned()))]];
+        let script = vec![
+            vec![message(5)],
+            vec![Err(Fault::Broken("gone".to_owned()))],
+        ];
         let (done, recorder, _) = block(script);
         assert_eq!(done, Err("gone".to_owned()));
         assert_eq!(recorder.count(), 1, "what was measured before stands");
@@ -233,7 +259,11 @@ mod tests {
     #[test]
     fn a_block_whose_time_is_over_does_nothing() {
         let mut recorder = Recorder::new();
-        let order = Order { echoes: 5, until_ns: 0, whole: false };
+        let order = Order {
+            echoes: 5,
+            until_ns: 0,
+            whole: false,
+        };
         let mut exchange = Scripted::new(vec![vec![message(0)]]);
         let done = run_block(&mut exchange, order, &mut 0, &mut recorder, &Pulse::new());
         assert_eq!(done.unwrap().echoes, 0);

@@ -40,7 +40,12 @@ impl HandoffEcho {
         };
         let link = library.connect(site, postman)?;
         let message = vec![0; site.payload_bytes];
-        Ok(Self { link, message, mailbox, pulse: Arc::clone(&site.pulse) })
+        Ok(Self {
+            link,
+            message,
+            mailbox,
+            pulse: Arc::clone(&site.pulse),
+        })
     }
 }
 
@@ -58,7 +63,9 @@ impl Exchange for HandoffEcho {
     #[inline]
     fn send(&mut self, whole: bool) -> Result<(), String> {
         self.mailbox.whole.store(whole, Ordering::Release);
-        self.link.send(&self.message).map_err(|error| format!("handoff: send: {error}"))
+        self.link
+            .send(&self.message)
+            .map_err(|error| format!("handoff: send: {error}"))
     }
 
     #[inline]
@@ -113,7 +120,10 @@ impl Handler for Postman {
         let mailbox = &*self.mailbox;
         let whole = mailbox.whole.load(Ordering::Acquire);
         let judged = judge(message, self.payload_bytes, whole);
-        mailbox.judged.store(judged.map_or(CORRUPTED, |found| found + FIRST), Ordering::Release);
+        mailbox.judged.store(
+            judged.map_or(CORRUPTED, |found| found + FIRST),
+            Ordering::Release,
+        );
         mailbox.application.unpark();
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tautline::{
-    Address, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal, Server, ServerOptions,
-    Strategy,
+    Address, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal, Server,
+    ServerOptions, Strategy,
 };
 
 use crate::placement::{Register, Seat};
@@ -25,22 +25,35 @@ impl Library {
         let seat = site.seats.server("server-io");
         let server_io = site.io_thread(seat)?;
         let link = site.link_options(Strategy::Reliable);
-        let options = ServerOptions { link: link.clone(), ..ServerOptions::default() };
+        let options = ServerOptions {
+            link: link.clone(),
+            ..ServerOptions::default()
+        };
         let register = Arc::clone(&site.register);
         let server = server_io
             .listen(address, options, move |_peer: &Link| {
-                Ok::<_, Refusal>(Echo { seat, register: Arc::clone(&register) })
+                Ok::<_, Refusal>(Echo {
+                    seat,
+                    register: Arc::clone(&register),
+                })
             })
             .map_err(|error| Broken::Setup(error.to_string()))?;
         let client_io = site.io_thread(site.seats.client("client-io"))?;
-        Ok(Self { client_io, address: server.local_address(), server, options: link })
+        Ok(Self {
+            client_io,
+            address: server.local_address(),
+            server,
+            options: link,
+        })
     }
 
     /// A client whose messages go to `handler`; waits until it is open.
     pub(super) fn connect(&self, site: &Site, handler: impl Handler) -> Result<Link, Broken> {
         let setup = |error: tautline::Error| Broken::Setup(error.to_string());
-        let link =
-            self.client_io.connect(&self.address, self.options.clone(), handler).map_err(setup)?;
+        let link = self
+            .client_io
+            .connect(&self.address, self.options.clone(), handler)
+            .map_err(setup)?;
         link.wait_open(SETUP_LIMIT).map_err(setup)?;
         let closing = link.clone();
         site.pulse.on_close(move || closing.abort());

@@ -29,19 +29,25 @@ impl Pace {
         let others = plan.drivers.len().max(1) as u64;
         // `handoff` fills the widest table, whose p99.9 needs the most samples: it gets half.
         let weight = |driver| if driver == Driver::Handoff { others } else { 1 };
-        let weights = [1].into_iter().chain(plan.drivers.iter().map(|&driver| weight(driver)));
+        let weights = [1]
+            .into_iter()
+            .chain(plan.drivers.iter().map(|&driver| weight(driver)));
         Self {
             rounds: plan.rounds as u64,
             iterations: plan.iterations,
             warmup: plan.warmup,
             deadline_ns: slice.map(|slice| now_ns.saturating_add(nanoseconds(slice))),
-            sides: weights.map(|weight| SidePace { weight, echo_ns: 0 }).collect(),
+            sides: weights
+                .map(|weight| SidePace { weight, echo_ns: 0 })
+                .collect(),
         }
     }
 
     /// The warm-up before the first round; with a budget at most a twentieth of the rest of it.
     pub(super) fn first_warmup(&self, now_ns: u64) -> Order {
-        let share = self.left_ns(now_ns).map(|left| left / (20 * self.sides.len() as u64));
+        let share = self
+            .left_ns(now_ns)
+            .map(|left| left / (20 * self.sides.len() as u64));
         Order {
             echoes: self.warmup,
             until_ns: share.map_or(u64::MAX, |share| now_ns.saturating_add(share)),
@@ -53,7 +59,11 @@ impl Pace {
     /// tenth of the block.
     pub(super) fn later_warmup(&self, block: Order) -> Order {
         let tenth = self.warmup / 10;
-        let echoes = if self.deadline_ns.is_some() { tenth.min(block.echoes / 10) } else { tenth };
+        let echoes = if self.deadline_ns.is_some() {
+            tenth.min(block.echoes / 10)
+        } else {
+            tenth
+        };
         Order { echoes, ..block }
     }
 
@@ -63,7 +73,11 @@ impl Pace {
         let extra = u64::from(round < self.iterations % self.rounds);
         let planned = self.iterations / self.rounds + extra;
         let Some(left_ns) = self.left_ns(now_ns) else {
-            return Order { echoes: planned, until_ns: u64::MAX, whole: false };
+            return Order {
+                echoes: planned,
+                until_ns: u64::MAX,
+                whole: false,
+            };
         };
         let weights: u64 = self.sides.iter().map(|side| side.weight).sum();
         let round_ns = left_ns / (self.rounds - round);
@@ -86,7 +100,8 @@ impl Pace {
     }
 
     fn left_ns(&self, now_ns: u64) -> Option<u64> {
-        self.deadline_ns.map(|deadline| deadline.saturating_sub(now_ns))
+        self.deadline_ns
+            .map(|deadline| deadline.saturating_sub(now_ns))
     }
 }
 
@@ -104,15 +119,23 @@ mod tests {
     use super::*;
 
     fn plan(drivers: &[Driver]) -> LatencyPlan {
-        LatencyPlan { drivers: drivers.to_vec(), ..LatencyPlan::default() }
+        LatencyPlan {
+            drivers: drivers.to_vec(),
+            ..LatencyPlan::default()
+        }
     }
 
     #[test]
     fn without_a_budget_the_rounds_share_the_iterations() {
         let pace = Pace::new(&plan(&[Driver::Direct]), None, 0);
-        let echoes: Vec<u64> = (0..15).map(|round| pace.block(1, round, 0).echoes).collect();
+        let echoes: Vec<u64> = (0..15)
+            .map(|round| pace.block(1, round, 0).echoes)
+            .collect();
         assert_eq!(echoes.iter().sum::<u64>(), 10_000);
-        assert_eq!((echoes[0], echoes[9], echoes[10], echoes[14]), (667, 667, 666, 666));
+        assert_eq!(
+            (echoes[0], echoes[9], echoes[10], echoes[14]),
+            (667, 667, 666, 666)
+        );
         assert_eq!(pace.first_warmup(0).echoes, 1_000);
         assert_eq!(pace.later_warmup(pace.block(1, 1, 0)).echoes, 100);
     }

@@ -16,13 +16,17 @@ pub(super) struct SideRun {
 
 impl SideRun {
     pub(super) fn new() -> Self {
-        Self { recorder: Recorder::new(), elapsed_ns: 0, medians_ns: Vec::new() }
+        Self {
+            recorder: Recorder::new(),
+            elapsed_ns: 0,
+            medians_ns: Vec::new(),
+        }
     }
 }
 
 /// Everything measured so far for one transport and payload.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(in crate::run) struct Cell {
     transport: Transport,
     payload_bytes: usize,
     control: Recorder,
@@ -39,9 +43,16 @@ struct DriverCell {
 }
 
 impl Cell {
-    pub(super) fn new(plan: &LatencyPlan, transport: Transport, payload_bytes: usize) -> Self {
-        let cell =
-            |&driver| DriverCell { driver, recorder: Recorder::new(), rounds: Vec::new() };
+    pub(in crate::run) fn new(
+        plan: &LatencyPlan,
+        transport: Transport,
+        payload_bytes: usize,
+    ) -> Self {
+        let cell = |&driver| DriverCell {
+            driver,
+            recorder: Recorder::new(),
+            rounds: Vec::new(),
+        };
         Self {
             transport,
             payload_bytes,
@@ -52,36 +63,56 @@ impl Cell {
         }
     }
 
+    pub(in crate::run) fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    pub(in crate::run) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
     /// Adds one run: the control first, then the drivers in the order of the plan.
     pub(super) fn add(&mut self, sides: &[SideRun]) {
-        let Some((control, drivers)) = sides.split_first() else { return };
+        let Some((control, drivers)) = sides.split_first() else {
+            return;
+        };
         let run = self.runs;
         self.runs += 1;
         self.control.merge(&control.recorder);
         for (cell, side) in self.drivers.iter_mut().zip(drivers) {
             cell.recorder.merge(&side.recorder);
             let pairs = control.medians_ns.iter().zip(&side.medians_ns).enumerate();
-            cell.rounds.extend(pairs.map(|(round, (&control, &product))| RoundPair {
-                run,
-                round,
-                control: control as f64,
-                product: product as f64,
-            }));
+            cell.rounds
+                .extend(pairs.map(|(round, (&control, &product))| RoundPair {
+                    run,
+                    round,
+                    control: control as f64,
+                    product: product as f64,
+                }));
         }
         if let Some(side) = drivers.get(self.leading()) {
-            self.each_run.extend(each_run(run, side, self.payload_bytes));
+            self.each_run
+                .extend(each_run(run, side, self.payload_bytes));
         }
     }
 
     /// Whether there is anything to show.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::run) fn is_empty(&self) -> bool {
         self.control.count() == 0 && self.drivers.iter().all(|cell| cell.recorder.count() == 0)
     }
 
     /// The row, with an interval wherever there are rounds enough.
-    pub(super) fn into_row(mut self, plan: &LatencyPlan, random: &mut Random) -> LatencyRow {
+    pub(in crate::run) fn into_row(
+        mut self,
+        plan: &LatencyPlan,
+        random: &mut Random,
+    ) -> LatencyRow {
         let leading = self.leading();
-        let over = self.drivers.get(leading).map(|cell| cell.recorder.over()).unwrap_or_default();
+        let over = self
+            .drivers
+            .get(leading)
+            .map(|cell| cell.recorder.over())
+            .unwrap_or_default();
         let figure = |of: fn(&LatencyRun) -> f64| {
             median(&mut self.each_run.iter().map(of).collect::<Vec<_>>())
         };
@@ -91,7 +122,10 @@ impl Cell {
             runs: self.runs,
             iterations: plan.iterations,
             warmup: plan.warmup,
-            driver: self.drivers.get(leading).map(|cell| cell.driver.to_string()),
+            driver: self
+                .drivers
+                .get(leading)
+                .map(|cell| cell.driver.to_string()),
             messages_per_s: figure(|run| run.messages_per_s),
             mib_per_s: figure(|run| run.mib_per_s),
             summary: self
@@ -103,14 +137,21 @@ impl Cell {
             over_10ms: over.ms10,
             over_50ms: over.ms50,
             control: self.control.summary(),
-            drivers: self.drivers.drain(..).map(|cell| driver_row(cell, random)).collect(),
+            drivers: self
+                .drivers
+                .drain(..)
+                .map(|cell| driver_row(cell, random))
+                .collect(),
             each_run: self.each_run,
         }
     }
 
     /// The driver whose figures stand on the row itself: `handoff`, else the first.
     fn leading(&self) -> usize {
-        let handoff = self.drivers.iter().position(|cell| cell.driver == Driver::Handoff);
+        let handoff = self
+            .drivers
+            .iter()
+            .position(|cell| cell.driver == Driver::Handoff);
         handoff.unwrap_or(0)
     }
 }
@@ -168,7 +209,10 @@ mod tests {
     }
 
     fn plan(drivers: &[Driver]) -> LatencyPlan {
-        LatencyPlan { drivers: drivers.to_vec(), ..LatencyPlan::default() }
+        LatencyPlan {
+            drivers: drivers.to_vec(),
+            ..LatencyPlan::default()
+        }
     }
 
     #[test]
@@ -179,16 +223,26 @@ mod tests {
         cell.add(&[
             side(&[10_000; 30], 300_000, &medians),
             side(&[11_000; 30], 330_000, &[11_000; 6]),
-            side(&[20_000; 30], 1_000_000_000, &[15_000, 16_000, 14_000, 15_000, 15_000, 15_000]),
+            side(
+                &[20_000; 30],
+                1_000_000_000,
+                &[15_000, 16_000, 14_000, 15_000, 15_000, 15_000],
+            ),
         ]);
         let row = cell.into_row(&plan, &mut Random::seeded(1));
         assert_eq!(row.driver.as_deref(), Some("handoff"));
-        assert_eq!((row.runs, row.summary.count, row.control.count), (1, 30, 30));
+        assert_eq!(
+            (row.runs, row.summary.count, row.control.count),
+            (1, 30, 30)
+        );
         assert_eq!(row.messages_per_s, Some(30.0));
         assert_eq!(row.mib_per_s, Some(30.0 * 64.0 / 1_048_576.0));
         assert_eq!(row.drivers[0].driver, "direct");
         assert_eq!(row.drivers[0].p50_ratio, Some(1.1));
-        assert_eq!((row.drivers[0].ratio_low, row.drivers[0].ratio_high), (Some(1.1), Some(1.1)));
+        assert_eq!(
+            (row.drivers[0].ratio_low, row.drivers[0].ratio_high),
+            (Some(1.1), Some(1.1))
+        );
         assert_eq!(row.drivers[1].p50_ratio, Some(1.5));
         assert!(row.drivers[1].ratio_low.unwrap() >= 1.4);
         assert!(row.drivers[1].ratio_high.unwrap() <= 1.6);
@@ -199,14 +253,24 @@ mod tests {
         let plan = plan(&[Driver::Direct]);
         let mut cell = Cell::new(&plan, Transport::Uds, 64);
         for elapsed_ns in [1_000_000_000, 500_000_000, 2_000_000_000] {
-            cell.add(&[side(&[5], 10, &[5, 5]), side(&[5; 100], elapsed_ns, &[6, 6])]);
+            cell.add(&[
+                side(&[5], 10, &[5, 5]),
+                side(&[5; 100], elapsed_ns, &[6, 6]),
+            ]);
         }
         let row = cell.into_row(&plan, &mut Random::seeded(1));
-        assert_eq!(row.driver.as_deref(), Some("direct"), "without handoff the first one leads");
+        assert_eq!(
+            row.driver.as_deref(),
+            Some("direct"),
+            "without handoff the first one leads"
+        );
         assert_eq!(row.messages_per_s, Some(100.0));
         assert_eq!(row.each_run.len(), 3);
         assert_eq!(row.drivers[0].rounds.len(), 6);
-        assert_eq!((row.drivers[0].rounds[5].run, row.drivers[0].rounds[5].round), (2, 1));
+        assert_eq!(
+            (row.drivers[0].rounds[5].run, row.drivers[0].rounds[5].round),
+            (2, 1)
+        );
         assert!(row.drivers[0].ratio_low.is_some());
     }
 
@@ -217,7 +281,10 @@ mod tests {
         cell.add(&[side(&[5], 10, &[5; 5]), side(&[6], 10, &[6; 5])]);
         let row = cell.into_row(&plan, &mut Random::seeded(1));
         assert_eq!(row.drivers[0].p50_ratio, Some(1.2));
-        assert_eq!((row.drivers[0].ratio_low, row.drivers[0].ratio_high), (None, None));
+        assert_eq!(
+            (row.drivers[0].ratio_low, row.drivers[0].ratio_high),
+            (None, None)
+        );
     }
 
     #[test]
