@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -31,6 +31,23 @@ const ECHOES: &[&str] = &[
     "60",
     "--warmup",
     "10",
+];
+/// A run of hours.
+const LONG: &[&str] = &[
+    "bench",
+    "latency",
+    "--sizes",
+    "64",
+    "--transports",
+    "uds",
+    "--drivers",
+    "direct",
+    "-n",
+    "100M",
+    "--rounds",
+    "1000",
+    "--warmup",
+    "0",
 ];
 /// The smallest strategy run.
 const STREAMS: &[&str] = &[
@@ -258,26 +275,8 @@ fn a_regular_file_is_no_socket_to_replace() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "dear reader");
 }
 
-/// Starts a run of an hour, waits until it has said so, sends the signal, and takes the report.
-fn interrupted_by(name: &str) -> (Finished, Value) {
-    let long = ["-n", "100M", "--rounds", "1000", "--warmup", "0"];
-    let words = [
-        "bench",
-        "latency",
-        "--sizes",
-        "64",
-        "--transports",
-        "uds",
-        "--drivers",
-        "direct",
-    ];
-    let mut program = Program::new(&words, &long);
-    program
-        .command
-        .args(["--json", "-"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = program.command.spawn().unwrap();
+/// Waits until the run has said how long it takes, which is when signals are caught and outputs open.
+fn announced(child: &mut Child) -> BufReader<ChildStderr> {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();
@@ -285,6 +284,18 @@ fn interrupted_by(name: &str) -> (Finished, Value) {
         line.starts_with("takes ") && line.contains("at most; Ctrl-C ends it early"),
         "{line}"
     );
+    stderr
+}
+
+fn interrupted_by(name: &str) -> (Finished, Value) {
+    let mut program = Program::new(LONG, &["--json", "-"]);
+    let mut child = program
+        .command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = announced(&mut child);
     signal(name, child.id());
     let rest = std::thread::spawn(move || {
         let mut rest = String::new();
@@ -529,21 +540,31 @@ fn cells_that_cannot_be_are_absent_with_the_reason_and_nothing_at_all_is_no_succ
 }
 
 #[test]
-fn a_report_that_is_there_is_kept_until_the_next_one_is_written() {
+fn a_longer_report_of_before_is_replaced_whole() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.json");
     fs::write(&file, "x".repeat(1 << 20)).unwrap();
     let more = ["--transports", "uds", "--json", file.to_str().unwrap()];
-    // Refused before the run: the old one stays.
-    Program::new(ECHOES, &with_bind(&more, "uds:///nonexistent/x.sock"))
-        .run()
-        .ended_with(3);
     Program::new(ECHOES, &more).run().ended_with(0);
     json(&fs::read_to_string(&file).unwrap());
 }
 
-fn with_bind<'a>(more: &[&'a str], address: &'a str) -> Vec<&'a str> {
-    more.iter().copied().chain(["--bind", address]).collect()
+#[test]
+fn a_killed_run_leaves_the_report_of_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    fs::write(&file, "the last one").unwrap();
+    let mut program = Program::new(LONG, &["--json", file.to_str().unwrap()]);
+    let mut child = program
+        .command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    announced(&mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "the last one");
 }
 
 #[test]
