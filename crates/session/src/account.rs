@@ -16,6 +16,7 @@ pub struct Tally {
 
 impl Tally {
     /// One message of this length.
+    #[inline]
     pub const fn one(bytes: usize) -> Self {
         Self {
             messages: 1,
@@ -24,11 +25,13 @@ impl Tally {
     }
 
     /// Nothing at all.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.messages == 0 && self.bytes == 0
     }
 
     /// The larger of each, for peaks.
+    #[inline]
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             messages: self.messages.max(other.messages),
@@ -40,6 +43,7 @@ impl Tally {
 impl Add for Tally {
     type Output = Self;
 
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self {
             messages: self.messages + other.messages,
@@ -49,12 +53,14 @@ impl Add for Tally {
 }
 
 impl AddAssign for Tally {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
 impl SubAssign for Tally {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         debug_assert!(self.messages >= other.messages && self.bytes >= other.bytes);
         self.messages -= other.messages;
@@ -124,6 +130,29 @@ pub struct SendStatistics {
 }
 
 impl SendStatistics {
+    /// Adds another queue's counters: sums are summed, the peak is the larger.
+    pub fn merge(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.written += other.written;
+        self.written_payload_bytes += other.written_payload_bytes;
+        self.waiting += other.waiting;
+        self.discarded.evicted += other.discarded.evicted;
+        self.discarded.connection_lost += other.discarded.connection_lost;
+        self.discarded.closed += other.discarded.closed;
+        self.discarded.failed += other.discarded.failed;
+        self.refused += other.refused;
+        self.peak = self.peak.max(other.peak);
+        self.pressure_crossings += other.pressure_crossings;
+        self.waits += other.waits;
+        self.direct_writes += other.direct_writes;
+        self.write_calls += other.write_calls;
+        match (&mut self.queue_delay, &other.queue_delay) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own @ None, Some(more)) => *own = Some(more.clone()),
+            (_, None) => {}
+        }
+    }
+
     /// Whether accepted = written + waiting + discarded, in messages and in bytes.
     pub fn closes(&self) -> bool {
         self.accepted == self.written + self.waiting + self.discarded.total()
@@ -141,6 +170,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Accepted, and neither written nor discarded yet.
+    #[inline]
     pub(crate) fn waiting(&self) -> Tally {
         let mut waiting = self.accepted;
         waiting -= self.written;

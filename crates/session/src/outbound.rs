@@ -11,7 +11,7 @@ mod terms;
 
 use std::sync::Arc;
 
-use crate::account::{Account, SendStatistics, Tally};
+use crate::account::{Account, Discarded, SendStatistics, Tally};
 use crate::block::PeerId;
 use crate::budget::Budget;
 use crate::delay::QueueDelay;
@@ -242,6 +242,16 @@ impl Outbound {
         self.stage == Stage::Open
     }
 
+    /// Whether the link was closed, so that no connection will follow.
+    pub fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// What was given up so far, by cause.
+    pub const fn discarded(&self) -> Discarded {
+        self.account.discarded
+    }
+
     /// The connection's number, from 1; 0 before the first.
     pub const fn generation(&self) -> u64 {
         self.generation
@@ -258,6 +268,7 @@ impl Outbound {
     }
 
     /// What waits or is in flight: the limits are judged by it.
+    #[inline]
     pub fn waiting(&self) -> Tally {
         self.queue.tally() + self.in_flight
     }
@@ -306,6 +317,7 @@ impl Outbound {
 
     /// Pressure is of an open connection. A message that its sender is writing counts only after
     /// that: most such writes are done before anybody could act on it.
+    #[inline]
     fn judge_pressure(&mut self) {
         match (self.stage, self.writer) {
             (Stage::NotOpen | Stage::Ended, _) => {}
@@ -324,6 +336,7 @@ impl Outbound {
         self.give_back(reserved.bytes);
     }
 
+    #[inline]
     fn give_back(&self, bytes: u64) {
         if let Some(budget) = &self.budget {
             budget.give_back(bytes);
@@ -331,6 +344,7 @@ impl Outbound {
     }
 
     /// The queue's own account, and the peer's where several share it.
+    #[inline]
     fn each_account(&mut self, peer: PeerId, mut change: impl FnMut(&mut Account)) {
         change(&mut self.account);
         if let Some(peers) = &mut self.peers

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
 use tautline_session::{FrameFault, Pressure, Tally};
@@ -111,16 +110,27 @@ pub struct Unsent {
     pub kernel_bytes: Option<u64>,
 }
 
+impl Unsent {
+    /// Adds another link's. What one kernel does not say is counted as nothing.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.kernel_bytes = match (self.kernel_bytes, other.kernel_bytes) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
+    }
+}
+
 /// Why a connection is over, or why a link ended.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Reason {
     /// It could not be made.
-    NotConnected(Arc<Error>),
+    NotConnected(Error),
     /// The peer ended its stream; what it had sent was delivered.
     PeerEnded,
     /// It broke.
-    Lost(Arc<Error>),
+    Lost(Error),
     /// The peer sent something that is no frame.
     BadFrame(FrameFault),
     /// `close` on this side, whole.

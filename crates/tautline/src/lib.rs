@@ -1,24 +1,60 @@
-//! Scratch of the wire branch: the lead's file replaces this one.
-
-#![cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the drivers that call it come on main"
-    )
-)]
+//! One link over TCP, UDP and Unix sockets: a send strategy, an exact queue, and accounting of every
+//! byte.
+//!
+//! ```
+//! use std::sync::mpsc;
+//! use std::time::Duration;
+//! use tautline::{Address, Framing, IoOptions, IoThread, Link, LinkOptions, Received, ServerOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let io = IoThread::start(IoOptions::default())?;
+//! let framed = LinkOptions { framing: Framing::length_prefix(), ..LinkOptions::default() };
+//!
+//! let options = ServerOptions { link: framed.clone(), ..ServerOptions::default() };
+//! let server = io.listen(&"tcp://127.0.0.1:0".parse()?, options, |_peer: &Link| {
+//!     Ok(|peer: &Link, message: &[u8], _: Received| drop(peer.send(message))) // echo
+//! })?;
+//!
+//! let (replies, inbox) = mpsc::channel();
+//! let link = io.connect(&server.local_address(), framed, move |_: &Link, message: &[u8], _: Received| {
+//!     drop(replies.send(message.to_vec()));
+//! })?;
+//! link.wait_open(Duration::from_secs(5))?;
+//! link.send(b"hello")?;
+//! assert_eq!(inbox.recv()?, b"hello");
+//! # Ok(())
+//! # }
+//! ```
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
 
 mod address;
+mod channel;
+mod direct;
+mod driver;
 mod error;
+mod handler;
+mod io_thread;
+mod link;
 mod options;
+mod outlet;
+mod server;
+mod statistics;
+mod sync;
 mod sys;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
+pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
+pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use io_thread::IoThread;
+pub use link::Link;
 pub use options::{IoOptions, LinkOptions, ServerOptions};
-pub use tautline_session::{ByteOrder, FrameFault, Framing, PrefixWidth, Strategy};
+pub use server::{Server, ServerStatistics};
+pub use statistics::{LinkStatistics, ReceiveStatistics};
+pub use tautline_session::{
+    ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
+    Strategy, Tally, UnknownStrategy,
+};

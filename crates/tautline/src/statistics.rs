@@ -1,11 +1,10 @@
 //! What a link or server has counted so far.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tautline_session::SendStatistics;
-
-use crate::sys;
 
 /// Everything a link counts, at one moment. Counters live through all its connections.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +32,9 @@ pub struct ReceiveStatistics {
     pub truncated: u64,
     /// Times that the network said a datagram did not arrive (ICMP).
     pub unreachable: u64,
+    /// Datagrams dropped because reading was paused: only for a peer of a datagram server, which shares
+    /// the kernel's buffer with others.
+    pub dropped_while_paused: u64,
     /// Reads asked of the kernel.
     pub read_calls: u64,
     /// Time since bytes last came; `None` before the first.
@@ -48,6 +50,7 @@ impl ReceiveStatistics {
         self.faults += other.faults;
         self.truncated += other.truncated;
         self.unreachable += other.unreachable;
+        self.dropped_while_paused += other.dropped_while_paused;
         self.read_calls += other.read_calls;
         self.last_receive_age = match (self.last_receive_age, other.last_receive_age) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -66,6 +69,7 @@ pub(crate) struct ReceiveCounters {
     faults: AtomicU64,
     truncated: AtomicU64,
     unreachable: AtomicU64,
+    dropped_while_paused: AtomicU64,
     read_calls: AtomicU64,
     /// 0 before the first.
     last_receive_ns: AtomicU64,
@@ -73,11 +77,11 @@ pub(crate) struct ReceiveCounters {
 
 impl ReceiveCounters {
     /// One read: the messages in it, their payload, and the bytes it brought.
-    pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at_ns: u64) {
+    pub(crate) fn read(&self, messages: u64, payload_bytes: u64, wire_bytes: u64, at: Instant) {
         add(&self.messages, messages);
         add(&self.payload_bytes, payload_bytes);
         add(&self.wire_bytes, wire_bytes);
-        self.last_receive_ns.store(at_ns, Ordering::Relaxed);
+        self.last_receive_ns.store(ns(at), Ordering::Relaxed);
     }
 
     pub(crate) fn fault(&self) {
@@ -86,6 +90,10 @@ impl ReceiveCounters {
 
     pub(crate) fn truncation(&self) {
         add(&self.truncated, 1);
+    }
+
+    pub(crate) fn dropped_while_paused(&self) {
+        add(&self.dropped_while_paused, 1);
     }
 
     pub(crate) fn unreachable(&self) {
@@ -109,12 +117,18 @@ impl ReceiveCounters {
             faults: self.faults.load(Ordering::Relaxed),
             truncated: self.truncated.load(Ordering::Relaxed),
             unreachable: self.unreachable.load(Ordering::Relaxed),
+            dropped_while_paused: self.dropped_while_paused.load(Ordering::Relaxed),
             read_calls: self.read_calls.load(Ordering::Relaxed),
-            last_receive_age: (last_receive_ns > 0).then(|| {
-                Duration::from_nanos(sys::monotonic_ns().saturating_sub(last_receive_ns))
-            }),
+            last_receive_age: (last_receive_ns > 0)
+                .then(|| Duration::from_nanos(ns(Instant::now()).saturating_sub(last_receive_ns))),
         }
     }
+}
+
+/// A time as a number that fits an atomic; never 0.
+fn ns(at: Instant) -> u64 {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    at.saturating_duration_since(*EPOCH).as_nanos() as u64 + 1
 }
 
 /// One writer: a load and a store cost less than a locked addition.

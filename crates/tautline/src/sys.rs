@@ -4,6 +4,7 @@
 //! means is for the caller to say. Creating sockets and plain options are socket2's.
 
 pub(crate) mod clock;
+pub(crate) mod datagram;
 pub(crate) mod file;
 pub(crate) mod net;
 pub(crate) mod poll;
@@ -24,3 +25,6 @@ fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,12 @@
 //!
 //! Everything above asks for a [`Socket`] or a [`Listener`] and never for a file descriptor's
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
-//! waits, except [`resolve`] of a name, and what a caller asks to wait.
+//! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
 mod resolve;
 mod socket;
 mod tcp;
+mod udp;
 mod uds;
 
 use std::io;
@@ -17,12 +18,13 @@ use std::time::Instant;
 use socket2::{Domain, SockAddr, SockRef, Type};
 
 use crate::address::Address;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
 
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
+pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
 
 /// The three kinds of sockets: a closed set, so an enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,7 +150,12 @@ pub(crate) fn listen(address: &Address, options: &ServerOptions) -> Result<Liste
     match address {
         Address::Tcp { host, port } => tcp::listen(address, (host, *port), options),
         Address::Uds(name) => uds::listen(address, name, options),
-        Address::Udp { .. } => unreachable!("udp has no connections: see bind_datagram"),
+        Address::Udp { .. } => Err(Error::because(
+            ErrorKind::InvalidAddress,
+            "listen on",
+            address,
+            "udp has no connections",
+        )),
     }
 }
 
@@ -197,6 +204,21 @@ impl Listener {
     ) -> io::Result<PollReady> {
         self.socket.wait_ready(interest, deadline)
     }
+}
+
+/// The first of a name's addresses that can be bound; else why the last one could not.
+fn first_that_binds<T>(
+    candidates: Vec<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut failure = None;
+    for candidate in candidates {
+        match bind(candidate) {
+            Ok(bound) => return Ok(bound),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.expect("a resolved name has an address"))
 }
 
 /// Binds so that a restarted server gets its address at once, and nobody shares it.

@@ -17,10 +17,24 @@ impl Outbound {
             self.scheduled = false;
             self.blocked = false;
         }
-        let open = matches!(self.stage, Stage::Open | Stage::Closing);
-        if !open || self.writer != Writer::Nobody || self.blocked {
+        if self.blocked {
             return None;
         }
+        self.take_more(caller, surroundings)
+    }
+
+    /// As [`take`](Self::take), by somebody whom nobody called for: the driver that has just settled a
+    /// block, or a callback that needs room. It tries a kernel that was full, too.
+    pub fn take_more(
+        &mut self,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Option<Taken> {
+        let open = matches!(self.stage, Stage::Open | Stage::Closing);
+        if !open || self.writer != Writer::Nobody {
+            return None;
+        }
+        self.blocked = false;
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
@@ -28,6 +42,7 @@ impl Outbound {
         Some(Taken {
             token: Token {
                 generation: self.generation,
+                timed: true,
             },
             caller,
             taken_ns: surroundings.now_ns(),
@@ -129,7 +144,9 @@ impl Outbound {
     /// The writer is back. Says why the connection it wrote to is over, if it is.
     fn settle_begins(&mut self, token: Token, surroundings: &impl Surroundings) -> Option<Discard> {
         debug_assert!(self.is_writing());
-        self.hot.write_ended(surroundings.now_ns());
+        if token.timed {
+            self.hot.free_again(surroundings.now_ns());
+        }
         self.writer = Writer::Nobody;
         self.in_flight = Tally::default();
         let severed = self.severed.take();

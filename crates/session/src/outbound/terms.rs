@@ -101,6 +101,9 @@ pub enum Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub(super) generation: u64,
+    /// Whether it matters when the write ends; a direct caller never queues for being hot, and is
+    /// spared the clock.
+    pub(super) timed: bool,
 }
 
 /// Bytes in a writer's hands. It counts as waiting until settled, and is never evicted.

@@ -116,7 +116,7 @@ struct Driver {
 /// The rule for hot senders, a second time.
 #[derive(Debug, Default)]
 struct Hot {
-    write_ended_ns: u64,
+    free_since_ns: u64,
     sends: u32,
 }
 

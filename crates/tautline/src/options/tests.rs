@@ -1,1 +1,291 @@
+//! Each rule, by the name of its option.
 
+use tautline_session::{ByteOrder, PrefixWidth};
+
+use super::*;
+use crate::error::ErrorKind;
+
+const TCP: &str = "tcp://127.0.0.1:1";
+const UDP: &str = "udp://127.0.0.1:1";
+const UDS: &str = "uds:///run/x";
+const ABSTRACT: &str = "uds://@x";
+
+fn prefix(width: PrefixWidth) -> Framing {
+    let order = ByteOrder::Big;
+    Framing::LengthPrefix { width, order }
+}
+
+fn link(change: impl FnOnce(&mut LinkOptions)) -> LinkOptions {
+    let mut options = LinkOptions::default();
+    change(&mut options);
+    options
+}
+
+fn server(change: impl FnOnce(&mut ServerOptions)) -> ServerOptions {
+    let mut options = ServerOptions::default();
+    change(&mut options);
+    options
+}
+
+fn io(change: impl FnOnce(&mut IoOptions)) -> IoOptions {
+    let mut options = IoOptions::default();
+    change(&mut options);
+    options
+}
+
+fn refused(result: Result<(), Error>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    error.to_string()
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones_and_valid_everywhere() {
+    let options = LinkOptions::default();
+    assert_eq!(options.framing, Framing::Raw);
+    assert_eq!(options.strategy, Strategy::Reliable);
+    assert_eq!(options.queue_limit_bytes, 1_048_576);
+    assert_eq!(options.queue_limit_messages, 65_536);
+    assert_eq!(options.frame_limit_bytes, 1_048_576);
+    assert_eq!(options.connect_timeout, Duration::from_secs(5));
+    assert_eq!(options.spin, Duration::ZERO);
+    assert!(options.tcp_nodelay && !options.half_open);
+    assert_eq!(options.send_buffer_bytes, None);
+    assert_eq!(options.receive_buffer_bytes, None);
+    let server = ServerOptions::default();
+    assert_eq!(server.connection_limit, 1024);
+    assert_eq!(server.total_queue_limit_bytes, 268_435_456);
+    assert_eq!(server.peer_expiry, Duration::from_secs(60));
+    assert_eq!(server.uds_mode, None);
+    for address in [TCP, UDP, UDS, ABSTRACT] {
+        options.validate(&address.parse().unwrap()).unwrap();
+        server.validate(&address.parse().unwrap()).unwrap();
+    }
+    IoOptions::default().validate().unwrap();
+}
+
+#[test]
+fn a_link_option_that_makes_no_sense_is_refused_by_name() {
+    let table = [
+        (
+            link(|o| o.queue_limit_bytes = 0),
+            "queue_limit_bytes: 0 would never accept a message",
+        ),
+        (
+            link(|o| {
+                o.framing = Framing::length_prefix();
+                o.queue_limit_bytes = 4;
+            }),
+            "queue_limit_bytes: 4 is less than the shortest message: 5 bytes with its prefix",
+        ),
+        (
+            link(|o| o.queue_limit_messages = 0),
+            "queue_limit_messages: 0 would never accept a message",
+        ),
+        (
+            link(|o| o.frame_limit_bytes = 0),
+            "frame_limit_bytes: 0 would never accept a message",
+        ),
+        (
+            link(|o| o.framing = prefix(PrefixWidth::One)),
+            "frame_limit_bytes: 1048576 is more than the framing can say: 255",
+        ),
+        (
+            link(|o| {
+                o.framing = prefix(PrefixWidth::Two);
+                o.frame_limit_bytes = 65_536;
+            }),
+            "frame_limit_bytes: 65536 is more than the framing can say: 65535",
+        ),
+        (
+            link(|o| o.strategy = Strategy::KeepLatest),
+            "strategy: keeplatest on a byte stream needs a framing other than raw, \
+             or evicting would cut a message in two",
+        ),
+        (
+            link(|o| o.connect_timeout = Duration::ZERO),
+            "connect_timeout: 0 would never reach anybody",
+        ),
+        (
+            link(|o| o.send_buffer_bytes = Some(0)),
+            "send_buffer_bytes: 0 leaves no buffer",
+        ),
+        (
+            link(|o| o.receive_buffer_bytes = Some(usize::MAX)),
+            "receive_buffer_bytes: 18446744073709551615 is more than the system can say: 1073741823",
+        ),
+    ];
+    for address in [TCP, UDS] {
+        for (options, expected) in &table {
+            let result = options.validate(&address.parse().unwrap());
+            assert_eq!(refused(result), *expected);
+        }
+    }
+}
+
+#[test]
+fn limits_at_their_least_and_most_are_accepted() {
+    let address = TCP.parse().unwrap();
+    for options in [
+        link(|o| o.queue_limit_bytes = 1),
+        link(|o| {
+            o.framing = Framing::length_prefix();
+            o.queue_limit_bytes = 5;
+        }),
+        link(|o| {
+            o.framing = prefix(PrefixWidth::One);
+            o.frame_limit_bytes = 255;
+        }),
+        link(|o| {
+            o.framing = prefix(PrefixWidth::Two);
+            o.frame_limit_bytes = 65_535;
+        }),
+        link(|o| {
+            o.framing = prefix(PrefixWidth::Two);
+            o.frame_limit_bytes = 1;
+            o.strategy = Strategy::KeepLatest;
+            o.queue_limit_messages = 1;
+        }),
+    ] {
+        options.validate(&address).unwrap();
+    }
+}
+
+#[test]
+fn udp_keeps_borders_itself_and_has_no_end() {
+    let udp = UDP.parse().unwrap();
+    assert_eq!(
+        refused(link(|o| o.framing = Framing::length_prefix()).validate(&udp)),
+        "framing: udp keeps the borders of messages by itself and takes only raw"
+    );
+    assert_eq!(
+        refused(link(|o| o.half_open = true).validate(&udp)),
+        "half_open: udp has no end of stream; leave it false"
+    );
+    // Every message stands by itself: evicting one harms no other.
+    link(|o| o.strategy = Strategy::KeepLatest)
+        .validate(&udp)
+        .unwrap();
+}
+
+#[test]
+fn a_server_option_that_makes_no_sense_is_refused_by_name() {
+    let table = [
+        (
+            server(|o| o.connection_limit = 0),
+            TCP,
+            "connection_limit: 0 would turn every peer away",
+        ),
+        (
+            server(|o| o.total_queue_limit_bytes = 0),
+            TCP,
+            "total_queue_limit_bytes: 0 would never accept a message",
+        ),
+        (
+            server(|o| o.peer_expiry = Duration::ZERO),
+            UDP,
+            "peer_expiry: 0 would forget every peer at once",
+        ),
+        (
+            server(|o| o.link.queue_limit_bytes = 0),
+            TCP,
+            "queue_limit_bytes: 0 would never accept a message",
+        ),
+        (
+            server(|o| o.uds_mode = Some(0o1777)),
+            UDS,
+            "uds_mode: 0o1777 has more than permission bits, the most is 0o777",
+        ),
+        (
+            server(|o| o.uds_mode = Some(0o600)),
+            ABSTRACT,
+            "uds_mode: an abstract name has no file that could have a mode",
+        ),
+        (
+            server(|o| o.uds_mode = Some(0o600)),
+            TCP,
+            "uds_mode: tcp has no file that could have a mode",
+        ),
+    ];
+    for (options, address, expected) in table {
+        assert_eq!(
+            refused(options.validate(&address.parse().unwrap())),
+            expected
+        );
+    }
+    server(|o| o.uds_mode = Some(0o777))
+        .validate(&UDS.parse().unwrap())
+        .unwrap();
+}
+
+#[test]
+fn a_thread_option_that_makes_no_sense_is_refused_by_name() {
+    let table = [
+        (
+            io(|o| o.name = String::new()),
+            "name: \"\" has 0 bytes, and a thread's name has 1 to 15",
+        ),
+        (
+            io(|o| o.name = "sixteen-bytes-xx".to_owned()),
+            "name: \"sixteen-bytes-xx\" has 16 bytes, and a thread's name has 1 to 15",
+        ),
+        (
+            io(|o| o.name = "a\0b".to_owned()),
+            "name: a thread's name has no NUL",
+        ),
+        (
+            io(|o| o.read_buffer_bytes = 0),
+            "read_buffer_bytes: 0 could never read anything",
+        ),
+    ];
+    for (options, expected) in table {
+        assert_eq!(refused(options.validate()), expected);
+    }
+    io(|o| o.name = "fifteen-bytes-x".to_owned())
+        .validate()
+        .unwrap();
+}
+
+#[test]
+fn a_real_time_thread_may_spin_long_only_where_it_is_alone() {
+    for policy in [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE] {
+        assert!(spin_starves_others(policy, 2));
+        assert!(!spin_starves_others(policy, 1));
+    }
+    for policy in [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE] {
+        assert!(!spin_starves_others(policy, 64));
+    }
+}
+
+#[test]
+fn an_ordinary_thread_may_spin_as_long_as_it_likes() {
+    let spin = Duration::from_secs(3600);
+    link(|o| o.spin = spin)
+        .validate(&TCP.parse().unwrap())
+        .unwrap();
+    io(|o| o.spin = spin).validate().unwrap();
+}
+
+#[test]
+fn a_real_time_thread_is_refused_a_long_spin_and_granted_a_short_one() {
+    // On a thread of its own, which takes the policy with it. Without the right to it, or with one
+    // CPU in all, there is nothing to see.
+    std::thread::spawn(|| {
+        let one_cpu = sys::sched::sched_getaffinity_count().unwrap() == 1;
+        if one_cpu || sys::sched::set_fifo_for_test().is_err() {
+            return;
+        }
+        let granted = link(|o| o.spin = Duration::from_micros(50));
+        granted.validate(&TCP.parse().unwrap()).unwrap();
+        let long = Duration::from_micros(51);
+        let refused_link = refused(link(|o| o.spin = long).validate(&TCP.parse().unwrap()));
+        assert_eq!(
+            refused_link,
+            "spin: 51µs under a real-time policy would starve others: 50µs at most, \
+             or give the thread one CPU of its own"
+        );
+        assert_eq!(refused(io(|o| o.spin = long).validate()), refused_link);
+    })
+    .join()
+    .unwrap();
+}

@@ -37,6 +37,18 @@ pub(crate) fn sched_getaffinity_count() -> io::Result<usize> {
     Ok(usize::try_from(count).expect("a count of CPUs is not negative"))
 }
 
+/// `sched_setscheduler(SCHED_FIFO)` of the calling thread, at the least priority.
+#[cfg(test)]
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn set_fifo_for_test() -> io::Result<()> {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `least` lives through the call; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

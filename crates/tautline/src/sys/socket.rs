@@ -31,6 +31,31 @@ pub(crate) fn sendmsg(
     super::retry(|| unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
 }
 
+/// `send(2)` of two short slices, put together on the stack: for small messages that costs less than
+/// the kernel's walk through a `msghdr`.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn send_gathered(
+    fd: BorrowedFd<'_>,
+    first: &[u8],
+    second: &[u8],
+    flags: c_int,
+) -> io::Result<usize> {
+    let length = first.len() + second.len();
+    assert!(length <= GATHER_LIMIT_BYTES);
+    let mut gathered = [mem::MaybeUninit::<u8>::uninit(); GATHER_LIMIT_BYTES];
+    let start = gathered.as_mut_ptr().cast::<u8>();
+    // SAFETY: both slices fit, as asserted, and lie apart from a local array.
+    unsafe {
+        ptr::copy_nonoverlapping(first.as_ptr(), start, first.len());
+        ptr::copy_nonoverlapping(second.as_ptr(), start.add(first.len()), second.len());
+    }
+    // SAFETY: the first `length` bytes were written above.
+    super::retry(|| unsafe { libc::send(fd.as_raw_fd(), start.cast(), length, flags) })
+}
+
+/// Most bytes that [`send_gathered`] takes.
+pub(crate) const GATHER_LIMIT_BYTES: usize = 2048;
+
 /// `recv(2)`. With `MSG_TRUNC` on a datagram the count is its real length, beyond the buffer too.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> io::Result<usize> {
@@ -91,11 +116,32 @@ pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
     Ok(state)
 }
 
+/// `setsockopt(2)` of an int.
+#[expect(unsafe_code, reason = "libc call")]
+pub(super) fn setsockopt_int(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    // SAFETY: the value is an int of the length that is passed.
+    super::retry(|| unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            ptr::from_ref(&value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        ) as isize
+    })?;
+    Ok(())
+}
+
 #[expect(
     unsafe_code,
     reason = "libc has no constructor, and padding differs by platform"
 )]
-fn empty_msghdr() -> libc::msghdr {
+pub(super) fn empty_msghdr() -> libc::msghdr {
     // SAFETY: msghdr is numbers and pointers: all zeroes are an empty one.
     unsafe { mem::zeroed() }
 }

@@ -18,6 +18,8 @@ use crate::sys;
 pub(crate) struct Socket {
     fd: OwnedFd,
     kind: Kind,
+    /// Whether datagrams come with the local address they were sent to.
+    tells_local_end: bool,
 }
 
 /// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
@@ -54,7 +56,11 @@ pub(crate) struct PollReady {
 
 impl Socket {
     pub(super) fn new(fd: OwnedFd, kind: Kind) -> Self {
-        Self { fd, kind }
+        Self {
+            fd,
+            kind,
+            tells_local_end: false,
+        }
     }
 
     pub(super) fn create(kind: Kind, domain: Domain) -> io::Result<Self> {
@@ -67,6 +73,14 @@ impl Socket {
         self.kind
     }
 
+    pub(super) fn tells_local_end(&self) -> bool {
+        self.tells_local_end
+    }
+
+    pub(super) fn set_tells_local_end(&mut self) {
+        self.tells_local_end = true;
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -76,6 +90,9 @@ impl Socket {
         let flags = libc::MSG_NOSIGNAL | wait.flag();
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
+        }
+        if header.len() + payload.len() <= sys::socket::GATHER_LIMIT_BYTES {
+            return sys::socket::send_gathered(self.as_fd(), header, payload, flags);
         }
         let slices = [IoSlice::new(header), IoSlice::new(payload)];
         sys::socket::sendmsg(self.as_fd(), &slices, flags)

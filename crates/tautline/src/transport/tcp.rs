@@ -27,14 +27,9 @@ pub(super) fn listen(
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
     address.validate()?;
-    let mut failure = None;
-    for candidate in resolve::inet(address, host, port)? {
-        match listen_at(address, candidate, options) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => failure = Some(error),
-        }
-    }
-    Err(failure.expect("a resolved name has an address"))
+    super::first_that_binds(resolve::inet(address, host, port)?, |local| {
+        listen_at(address, local, options)
+    })
 }
 
 fn listen_at(

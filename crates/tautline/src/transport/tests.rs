@@ -1,11 +1,14 @@
 //! Real sockets on loopback and in fresh folders.
 
+use std::process::Command;
 use std::time::Duration;
 
 use super::*;
 use crate::error::ErrorKind;
 
 mod tcp;
+mod udp;
+mod uds;
 
 /// Longer than anything on this machine takes; a test that gets here has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -84,4 +87,23 @@ fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
 
 fn message<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     result.unwrap_err().to_string()
+}
+
+/// Some containers have no IPv6; there is nothing to see then.
+fn has_ipv6() -> bool {
+    std::net::UdpSocket::bind("[::1]:0").is_ok()
+}
+
+/// Runs one test in a process of its own, after a shell has prepared what belongs to a process.
+fn run_again(prepare: &str, test: &str) {
+    let again = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{prepare} && exec \"$0\" \"$@\""))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--include-ignored"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success(), "{prepare}: {shown}");
+    assert!(shown.contains("1 passed"), "{shown}");
 }

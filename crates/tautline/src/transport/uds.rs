@@ -135,7 +135,7 @@ impl Drop for SocketFile {
 /// Linux gives a socket's file the mode of the socket's own inode, less the umask. The other ways:
 /// a chmod after the bind leaves a window, and the umask belongs to all threads. Binding elsewhere
 /// and renaming would have peers see the other name, which must not be longer, either.
-fn limit_mode(socket: &Socket, mode: Option<u32>) -> io::Result<()> {
+pub(super) fn limit_mode(socket: &Socket, mode: Option<u32>) -> io::Result<()> {
     let Some(mode) = mode else { return Ok(()) };
     let inode = File::from(socket.as_fd().try_clone_to_owned()?);
     inode.set_permissions(Permissions::from_mode(mode))

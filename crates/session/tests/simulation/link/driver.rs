@@ -142,7 +142,7 @@ impl Link {
             }
         };
         self.say_with(|| format!("{caller:?} settles: {settled:?}"));
-        self.hot.write_ended_ns = self.desk.now_ns();
+        self.hot.free_since_ns = self.desk.now_ns();
         let Settled { more, blocked } = settled;
         assert!(!(more && blocked));
         assert!(!more || !self.model.is_queue_empty());

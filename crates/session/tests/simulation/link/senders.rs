@@ -120,6 +120,9 @@ impl Link {
 
     fn sender_redeems(&mut self, index: usize, ticket: Ticket, message: Message) {
         let state = self.model.leave(ticket, true);
+        if state == TicketState::Granted {
+            self.hot.free_since_ns = self.desk.now_ns();
+        }
         let must_write = state == TicketState::Granted && self.must_write(Caller::Thread);
         let offer = self.outbound.redeem(
             ticket,
@@ -180,7 +183,7 @@ impl Link {
 
     fn sender_settles(&mut self, token: Token, message: &Message, written: DirectWrite) {
         self.model.settle_direct(written);
-        self.hot.write_ended_ns = self.desk.now_ns();
+        self.hot.free_since_ns = self.desk.now_ns();
         let wake = self.outbound.settle_direct(
             token,
             &message.payload,
@@ -272,7 +275,7 @@ impl Link {
             Caller::Direct => idle,
             Caller::Thread | Caller::Callback if !idle => false,
             Caller::Thread | Caller::Callback => {
-                let gap_ns = self.desk.now_ns() - self.hot.write_ended_ns;
+                let gap_ns = self.desk.now_ns() - self.hot.free_since_ns;
                 self.hot.sends = if gap_ns < 1_000 {
                     self.hot.sends + 1
                 } else {

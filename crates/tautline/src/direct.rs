@@ -1,0 +1,209 @@
+//! A link without a thread: the caller's own, one blocking call per receive.
+//!
+//! The fastest request and reply, and what the instrument measures with. There is no queue but one
+//! message that the kernel did not take whole.
+
+mod listener;
+mod receiving;
+mod sending;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tautline_session::Call;
+
+use crate::address::Address;
+use crate::error::{Error, RecvError, SendError};
+use crate::options::LinkOptions;
+use crate::outlet::Outlet;
+use crate::statistics::LinkStatistics;
+use crate::transport::Socket;
+
+pub use listener::DirectListener;
+pub use sending::Replies;
+
+use receiving::Receiving;
+
+/// A link that one thread owns and drives: `send`, `recv`, nothing in between.
+///
+/// Where an [`IoThread`](crate::IoThread) queues, this link holds one message that the kernel did not
+/// take whole; it goes out with the next calls. While it is there, reliable waits for room and reads
+/// meanwhile (up to 1 MiB ahead), so that two ends that both send do not hold each other up;
+/// besteffort says `Full`; keeplatest replaces the message if nothing of it is written.
+/// `queue_limit_messages` and `half_open` have no use here. Dropping the link closes the socket.
+///
+/// ```
+/// use tautline::{DirectLink, DirectListener, Framing, LinkOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let framed = LinkOptions { framing: Framing::length_prefix(), ..LinkOptions::default() };
+/// let mut listener = DirectListener::bind(&"tcp://127.0.0.1:0".parse()?, framed.clone())?;
+/// let mut client = DirectLink::connect(&listener.local_address(), framed)?;
+/// let mut server = listener.accept(None)?;
+///
+/// client.send(b"how much?")?;
+/// let request = server.request(None)?;
+/// assert_eq!(request.message, b"how much?");
+/// request.replies.send(b"42")?;
+/// assert_eq!(client.recv(None)?, b"42");
+/// # Ok(())
+/// # }
+/// ```
+pub struct DirectLink {
+    sending: Replies,
+    receiving: Receiving,
+}
+
+/// A received message, and the way to answer it without copying it first.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// The message.
+    pub message: &'a [u8],
+    /// Where answers go.
+    pub replies: &'a mut Replies,
+}
+
+/// Ends a [`DirectLink`] from another thread.
+#[derive(Debug, Clone)]
+pub struct Closer {
+    outlet: Arc<Outlet>,
+    closed: Arc<AtomicBool>,
+}
+
+impl DirectLink {
+    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name.
+    ///
+    /// # Errors
+    /// An option that makes no sense, by its name; or why the peer cannot be reached.
+    pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
+        options.validate(address)?;
+        let socket = listener::connect(address, &options)?;
+        Self::new(address, socket, &options)
+    }
+
+    fn new(address: &Address, socket: Socket, options: &LinkOptions) -> Result<Self, Error> {
+        let failed = |cause| Error::io("configure", address, cause);
+        socket.set_blocking(true).map_err(failed)?;
+        socket.set_receive_timeout(TICK).map_err(failed)?;
+        let receiving = Receiving::new(socket.kind().is_datagram(), options);
+        let outlet = Arc::new(Outlet::Connected(socket));
+        Ok(Self {
+            sending: Replies::new(outlet, options.outbound(address)),
+            receiving,
+        })
+    }
+
+    /// Sends one message.
+    ///
+    /// `Ok`: the kernel has it, or has begun it and the rest goes out with the next calls. With
+    /// reliable this waits, without limit, while an earlier message is not wholly taken.
+    ///
+    /// # Errors
+    /// [`SendError`] says what became of it; the message was not accepted. Why a peer is gone is told
+    /// by [`recv`](Self::recv).
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        self.sending.send(message)
+    }
+
+    /// Sends one message without waiting.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), but `Full` where that would wait.
+    pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        self.sending.send_until(message, Call::Try, None)
+    }
+
+    /// Sends one message, waiting at most this long while an earlier one is not wholly taken.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`SendError::TimedOut`].
+    pub fn send_timeout(&mut self, message: &[u8], timeout: Duration) -> Result<(), SendError> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.sending.send_until(message, Call::Within, deadline)
+    }
+
+    /// Receives one message; waits until the deadline, or without one for ever. The bytes are valid
+    /// until the next call.
+    ///
+    /// # Errors
+    /// [`RecvError`]: not in time, the end of the stream, a broken connection, or a bad frame. ICMP's
+    /// word that a datagram did not arrive is counted and is no error.
+    pub fn recv(&mut self, deadline: Option<Instant>) -> Result<&[u8], RecvError> {
+        self.receiving.recv(&mut self.sending, deadline)
+    }
+
+    /// Receives one message as [`recv`](Self::recv) does, with the way to answer while it is in use.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn request(&mut self, deadline: Option<Instant>) -> Result<Request<'_>, RecvError> {
+        let message = self.receiving.recv(&mut self.sending, deadline)?;
+        let replies = &mut self.sending;
+        Ok(Request { message, replies })
+    }
+
+    /// A handle that ends this link from another thread.
+    pub fn closer(&self) -> Closer {
+        self.sending.closer()
+    }
+
+    /// What the link has counted so far. A direct link reads no clock for a receive, so it does not
+    /// know how long ago the last one was.
+    pub fn statistics(&self) -> LinkStatistics {
+        LinkStatistics {
+            sending: self.sending.statistics(),
+            receiving: self.receiving.statistics(),
+        }
+    }
+
+    /// Times that polling gave way because somebody else wanted the CPU; see
+    /// [`spin`](LinkOptions::spin).
+    pub const fn spins_given_up(&self) -> u64 {
+        self.receiving.spins_given_up()
+    }
+
+    /// Our own address, where the socket has one.
+    pub fn local_address(&self) -> Option<Address> {
+        self.sending.socket().local_address()
+    }
+
+    /// The peer's address, where it has one.
+    pub fn peer_address(&self) -> Option<Address> {
+        self.sending.socket().peer_address()
+    }
+}
+
+impl fmt::Debug for DirectLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectLink")
+            .field("local", &self.local_address())
+            .field("peer", &self.peer_address())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Closer {
+    /// Ends the link: its `recv` returns [`RecvError::Closed`], its sends [`SendError::Closed`]. Never
+    /// blocks; a call that is waiting returns at once.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.outlet.socket().shutdown();
+    }
+}
+
+fn passed(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// The deadline, or the next tick where that is sooner.
+fn next_look(deadline: Option<Instant>) -> Instant {
+    let tick = Instant::now() + TICK;
+    deadline.map_or(tick, |deadline| deadline.min(tick))
+}
+
+/// `SO_RCVTIMEO` of every direct link: at worst so late is a `Closer` noticed where the kernel does not
+/// wake for it. A deadline farther away costs no call besides the receive itself.
+const TICK: Duration = Duration::from_millis(100);

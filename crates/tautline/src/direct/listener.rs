@@ -1,0 +1,216 @@
+//! How direct links begin: connecting, and listening.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::receiving::DATAGRAM_ROOM;
+use super::{DirectLink, passed};
+use crate::address::Address;
+use crate::error::Error;
+use crate::options::{LinkOptions, ServerOptions};
+use crate::transport::{self, Connecting, Listener, PollInterest, Remote, Socket, is_icmp};
+
+/// Listens for [`DirectLink`]s.
+#[derive(Debug)]
+pub struct DirectListener {
+    listening: Listening,
+    address: Address,
+    options: LinkOptions,
+}
+
+#[derive(Debug)]
+enum Listening {
+    Stream(Listener),
+    /// Until its one peer has come.
+    Datagram(Option<Socket>),
+}
+
+impl DirectListener {
+    /// Listens on `address`.
+    ///
+    /// # Errors
+    /// An option that makes no sense, by its name; an address that is in use or not ours.
+    pub fn bind(address: &Address, options: LinkOptions) -> Result<Self, Error> {
+        let server = ServerOptions {
+            link: options.clone(),
+            ..ServerOptions::default()
+        };
+        server.validate(address)?;
+        let (listening, address) = match address {
+            Address::Tcp { .. } | Address::Uds(_) => {
+                let listener = transport::listen(address, &server)?;
+                let address = listener.local_address();
+                (Listening::Stream(listener), address)
+            }
+            Address::Udp { .. } => {
+                let socket = transport::bind_datagram(address, &server)?;
+                let address = socket.local_address().unwrap_or_else(|| address.clone());
+                (Listening::Datagram(Some(socket)), address)
+            }
+        };
+        Ok(Self {
+            listening,
+            address,
+            options,
+        })
+    }
+
+    /// Where it listens: with the port that the kernel chose.
+    pub fn local_address(&self) -> Address {
+        self.address.clone()
+    }
+
+    /// Waits for a peer until the deadline, or without one for ever. Over UDP the peer is whoever sends
+    /// the first datagram, and the only one.
+    ///
+    /// # Errors
+    /// Not in time; over UDP, that the one peer has come before; or the system's refusal.
+    pub fn accept(&mut self, deadline: Option<Instant>) -> Result<DirectLink, Error> {
+        match &mut self.listening {
+            Listening::Stream(listener) => {
+                let socket = accept_stream(listener, &self.address, deadline)?;
+                DirectLink::new(&self.address, socket, &self.options)
+            }
+            Listening::Datagram(socket) => {
+                let socket = socket
+                    .take()
+                    .ok_or_else(|| Error::closed("accept on", Some(&self.address)))?;
+                let mut early = VecDeque::new();
+                let remote = match first_datagram(&socket, &self.address, deadline, &mut early) {
+                    Ok(remote) => remote,
+                    Err(error) => {
+                        self.listening = Listening::Datagram(Some(socket));
+                        return Err(error);
+                    }
+                };
+                let narrowed = socket.connected_to(&remote, &self.address, &self.options)?;
+                keep_early(&socket, &remote, &mut early);
+                let socket = narrowed.unwrap_or(socket);
+                let mut link = DirectLink::new(&self.address, socket, &self.options)?;
+                link.receiving.came_early(early);
+                Ok(link)
+            }
+        }
+    }
+}
+
+/// Connects to the first address of a name that answers.
+pub(super) fn connect(address: &Address, options: &LinkOptions) -> Result<Socket, Error> {
+    let deadline = Instant::now().checked_add(options.connect_timeout);
+    let mut failure = None;
+    for target in transport::resolve(address)? {
+        match connect_to(address, &target, options, deadline) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = Some(error),
+        }
+    }
+    let nowhere = || Error::connect(address, io::ErrorKind::AddrNotAvailable.into());
+    Err(failure.unwrap_or_else(nowhere))
+}
+
+fn connect_to(
+    address: &Address,
+    target: &transport::Target,
+    options: &LinkOptions,
+    deadline: Option<Instant>,
+) -> Result<Socket, Error> {
+    loop {
+        let (socket, connecting) = match transport::start_connect(address, target, options) {
+            Ok(started) => started,
+            Err(error) if transport::is_backlog_full(&error) && !passed(deadline) => {
+                // Nothing tells when there is room; the listener is alive, so it will not be long.
+                std::thread::sleep(BACKLOG_PAUSE);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if connecting == Connecting::Done {
+            return Ok(socket);
+        }
+        loop {
+            let failed = |cause| Error::connect(address, cause);
+            let ready = socket.wait_ready(WRITABLE, deadline).map_err(failed)?;
+            if !ready.write {
+                let timeout = options.connect_timeout;
+                return Err(Error::timed_out("connect to", address, timeout));
+            }
+            match transport::finish_connect(&socket) {
+                Ok(()) => return Ok(socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+    }
+}
+
+fn accept_stream(
+    listener: &Listener,
+    address: &Address,
+    deadline: Option<Instant>,
+) -> Result<Socket, Error> {
+    let failed = |cause| Error::io("accept on", address, cause);
+    let start = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok(socket) => return Ok(socket),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+        let ready = listener.wait_ready(READABLE, deadline).map_err(failed)?;
+        if !ready.read && passed(deadline) {
+            return Err(Error::timed_out("accept on", address, start.elapsed()));
+        }
+    }
+}
+
+/// Waits for the datagram that says who the peer is.
+fn first_datagram(
+    socket: &Socket,
+    address: &Address,
+    deadline: Option<Instant>,
+    early: &mut VecDeque<Vec<u8>>,
+) -> Result<Remote, Error> {
+    let failed = |cause| Error::io("accept on", address, cause);
+    let start = Instant::now();
+    let mut buffer = vec![0; DATAGRAM_ROOM];
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((arrived, remote)) => {
+                early.push_back(buffer[..arrived.bytes].to_vec());
+                return Ok(remote);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_icmp(&error) => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+        let ready = socket.wait_ready(READABLE, deadline).map_err(failed)?;
+        if !ready.read && passed(deadline) {
+            return Err(Error::timed_out("accept on", address, start.elapsed()));
+        }
+    }
+}
+
+/// What came between the first datagram and connecting: the peer's is kept, others' is not ours.
+fn keep_early(socket: &Socket, remote: &Remote, early: &mut VecDeque<Vec<u8>>) {
+    let mut buffer = vec![0; DATAGRAM_ROOM];
+    while early.len() < EARLY_DATAGRAMS
+        && let Ok((arrived, from)) = socket.recv_from(&mut buffer)
+    {
+        if from.address == remote.address {
+            early.push_back(buffer[..arrived.bytes].to_vec());
+        }
+    }
+}
+
+const READABLE: PollInterest = PollInterest {
+    read: true,
+    write: false,
+};
+const WRITABLE: PollInterest = PollInterest {
+    read: false,
+    write: true,
+};
+/// Between two tries to connect to a Unix listener whose backlog is full.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
+/// Most datagrams kept from the moment before the socket was connected.
+const EARLY_DATAGRAMS: usize = 64;

@@ -1,0 +1,245 @@
+//! The receiving half of a direct link: one buffer that the kernel fills and frames are read from.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use tautline_session::{Framing, Step};
+
+use super::{Replies, TICK, next_look, passed};
+use crate::driver::{Polled, Spin};
+use crate::error::RecvError;
+use crate::options::LinkOptions;
+use crate::statistics::ReceiveStatistics;
+use crate::transport::{PollInterest, Wait, is_icmp};
+
+/// Received bytes that are not handed out yet: `start..end` of a stream, or one datagram.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    datagram: bool,
+    framing: Framing,
+    frame_limit_bytes: usize,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The length of the datagram in the buffer.
+    datagram_bytes: Option<usize>,
+    /// Datagrams that came before the socket was connected.
+    early: VecDeque<Vec<u8>>,
+    spin: Spin,
+    spins: bool,
+    counted: ReceiveStatistics,
+}
+
+impl Receiving {
+    pub(super) fn new(datagram: bool, options: &LinkOptions) -> Self {
+        let room_bytes = if datagram { DATAGRAM_ROOM } else { STREAM_ROOM };
+        Self {
+            datagram,
+            framing: options.framing,
+            frame_limit_bytes: options.frame_limit_bytes,
+            buffer: vec![0; room_bytes],
+            start: 0,
+            end: 0,
+            datagram_bytes: None,
+            early: VecDeque::new(),
+            spin: Spin::new(options.spin),
+            spins: options.spin > Duration::ZERO,
+            counted: ReceiveStatistics::default(),
+        }
+    }
+
+    /// Datagrams that came before the socket was connected are received first.
+    pub(super) fn came_early(&mut self, early: VecDeque<Vec<u8>>) {
+        self.early = early;
+    }
+
+    pub(super) const fn statistics(&self) -> ReceiveStatistics {
+        self.counted
+    }
+
+    pub(super) const fn spins_given_up(&self) -> u64 {
+        self.spin.gave_way()
+    }
+
+    pub(super) fn recv(
+        &mut self,
+        sending: &mut Replies,
+        deadline: Option<Instant>,
+    ) -> Result<&[u8], RecvError> {
+        let range = loop {
+            if let Some(range) = self.next_frame()? {
+                break range;
+            }
+            self.fill(sending, deadline)?;
+        };
+        self.counted.messages += 1;
+        self.counted.payload_bytes += range.len() as u64;
+        Ok(&self.buffer[range])
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Range<usize>>, RecvError> {
+        if self.datagram {
+            return Ok(self.datagram_bytes.take().map(|length| 0..length));
+        }
+        let arrived = &self.buffer[self.start..self.end];
+        match self.framing.parse(arrived, self.frame_limit_bytes) {
+            Step::Frame {
+                header_bytes,
+                payload_bytes,
+            } => {
+                let from = self.start + header_bytes;
+                self.start = from + payload_bytes;
+                Ok(Some(from..from + payload_bytes))
+            }
+            Step::Incomplete { needed_bytes } => {
+                self.make_room(needed_bytes);
+                Ok(None)
+            }
+            Step::Fault(fault) => {
+                self.counted.faults += 1;
+                Err(RecvError::BadFrame(fault))
+            }
+        }
+    }
+
+    /// Room for more of a frame of which `needed_bytes` are needed in all. Grows by doubling what
+    /// arrived, so never by a length that a peer only announced.
+    fn make_room(&mut self, needed_bytes: usize) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start + needed_bytes > self.buffer.len() && self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+    }
+
+    /// Brings more bytes, or the next datagram.
+    fn fill(&mut self, sending: &mut Replies, deadline: Option<Instant>) -> Result<(), RecvError> {
+        if self.take_put_by(sending) {
+            return Ok(());
+        }
+        loop {
+            let read = if sending.has_rest() {
+                self.read_while_writing(sending, deadline)
+            } else {
+                self.read_by(sending, deadline)
+            };
+            if sending.is_closed() {
+                return Err(RecvError::Closed);
+            }
+            match read {
+                Ok(()) => return Ok(()),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {}
+                    io::ErrorKind::UnexpectedEof => return Err(RecvError::Closed),
+                    _ if self.datagram && is_icmp(&error) => self.counted.unreachable += 1,
+                    _ => return Err(RecvError::Failed(error)),
+                },
+            }
+            if passed(deadline) {
+                return Err(RecvError::TimedOut);
+            }
+        }
+    }
+
+    /// What was read while a send waited, or before the socket was connected.
+    fn take_put_by(&mut self, sending: &mut Replies) -> bool {
+        if let Some(datagram) = self.early.pop_front() {
+            self.buffer[..datagram.len()].copy_from_slice(&datagram);
+            self.datagram_bytes = Some(datagram.len());
+            self.counted.wire_bytes += datagram.len() as u64;
+            return true;
+        }
+        let ahead = sending.read_ahead();
+        if ahead.is_empty() {
+            return false;
+        }
+        self.buffer.truncate(self.end);
+        self.buffer.extend_from_slice(ahead);
+        self.end = self.buffer.len();
+        self.counted.wire_bytes += ahead.len() as u64;
+        *ahead = Vec::new();
+        let room_bytes = self.buffer.len().max(STREAM_ROOM);
+        self.buffer.resize(room_bytes, 0);
+        true
+    }
+
+    /// One blocking call, unless polling finds something first.
+    fn read_by(&mut self, sending: &Replies, deadline: Option<Instant>) -> io::Result<()> {
+        if self.spins && self.poll(sending, deadline)? == Polled::Found {
+            return Ok(());
+        }
+        // The socket's own timeout is one tick: a deadline beyond it costs no further call.
+        let far = deadline
+            .is_none_or(|deadline| deadline.saturating_duration_since(Instant::now()) >= TICK);
+        if far {
+            return self.read(sending, Wait::Block);
+        }
+        let interest = PollInterest {
+            read: true,
+            write: false,
+        };
+        sending.socket().wait_ready(interest, deadline)?;
+        self.read(sending, Wait::No)
+    }
+
+    fn poll(&mut self, sending: &Replies, deadline: Option<Instant>) -> io::Result<Polled> {
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let mut spin = std::mem::replace(&mut self.spin, Spin::new(Duration::ZERO));
+        let mut found = Ok(());
+        let polled = spin.poll(timeout, || {
+            found = self.read(sending, Wait::No);
+            !matches!(&found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        });
+        self.spin = spin;
+        match polled {
+            Polled::Found => found.map(|()| Polled::Found),
+            Polled::Not => Ok(Polled::Not),
+        }
+    }
+
+    /// Reads, and writes the rest of a message as soon as there is room.
+    #[cold]
+    fn read_while_writing(
+        &mut self,
+        sending: &mut Replies,
+        deadline: Option<Instant>,
+    ) -> io::Result<()> {
+        let interest = PollInterest {
+            read: true,
+            write: true,
+        };
+        let look = next_look(deadline);
+        let ready = sending.socket().wait_ready(interest, Some(look))?;
+        if ready.write {
+            sending.write_rest_or_give_up();
+        }
+        self.read(sending, Wait::No)
+    }
+
+    fn read(&mut self, sending: &Replies, wait: Wait) -> io::Result<()> {
+        self.counted.read_calls += 1;
+        let room = &mut self.buffer[self.end..];
+        let arrived = sending.socket().recv(room, wait)?;
+        if self.datagram {
+            self.datagram_bytes = Some(arrived.bytes);
+            self.counted.truncated += u64::from(arrived.truncated);
+        } else if arrived.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        } else {
+            self.end += arrived.bytes;
+        }
+        self.counted.wire_bytes += arrived.bytes as u64;
+        Ok(())
+    }
+}
+
+/// Holds a 64 KiB frame and the next one's start.
+const STREAM_ROOM: usize = 128 * 1024;
+/// Holds any datagram.
+pub(super) const DATAGRAM_ROOM: usize = 64 * 1024;

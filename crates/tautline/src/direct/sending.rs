@@ -1,0 +1,219 @@
+//! The sending half of a direct link.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tautline_session::{
+    BLOCK_BYTES, Block, Call, Caller, Discard, Offer, Outbound, OutboundOptions, PeerId, Refusal,
+    SendStatistics, Surroundings,
+};
+
+use super::{Closer, next_look, passed};
+use crate::channel::{refused, write_datagrams, write_one, write_stream};
+use crate::error::SendError;
+use crate::outlet::Outlet;
+use crate::sys;
+use crate::transport::{PollInterest, Socket, Wait};
+
+/// The sending half of a [`DirectLink`](super::DirectLink), usable while a message that it received
+/// is still in use; see [`request`](super::DirectLink::request).
+pub struct Replies {
+    outlet: Arc<Outlet>,
+    outbound: Outbound,
+    surroundings: OneBlock,
+    closed: Arc<AtomicBool>,
+    /// What came while a send waited for room: the receive buffer may be in use then.
+    read_ahead: Vec<u8>,
+}
+
+impl Replies {
+    pub(super) fn new(outlet: Arc<Outlet>, options: OutboundOptions) -> Self {
+        let mut outbound = Outbound::new(&OutboundOptions {
+            queue_limit_messages: 1,
+            ..options
+        });
+        outbound.opened();
+        Self {
+            outlet,
+            outbound,
+            surroundings: OneBlock::default(),
+            closed: Arc::default(),
+            read_ahead: Vec::new(),
+        }
+    }
+
+    /// Sends one message, as [`DirectLink::send`](super::DirectLink::send) does.
+    ///
+    /// # Errors
+    /// [`SendError`] says what became of it; the message was not accepted.
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        self.send_until(message, Call::Send, None)
+    }
+
+    pub(super) fn send_until(
+        &mut self,
+        message: &[u8],
+        call: Call,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
+        if self.is_closed() {
+            return Err(SendError::Closed);
+        }
+        loop {
+            if self.has_rest() && self.write_rest().is_err() {
+                return Err(self.lose());
+            }
+            let (peer, surroundings) = (PeerId::SOLE, &self.surroundings);
+            let offer = self
+                .outbound
+                .offer(message, peer, call, Caller::Direct, surroundings);
+            match offer {
+                Offer::WriteNow(token) => {
+                    let header = self.outbound.framing().header(message.len());
+                    let written = write_one(&*self.outlet, &header, message, peer);
+                    self.outbound
+                        .settle_direct(token, message, peer, written, surroundings);
+                    return Ok(());
+                }
+                // It replaced the message that waited, and goes out with the next calls.
+                Offer::Queued { .. } => return Ok(()),
+                Offer::Refused(Refusal::WouldWait) => self.wait_for_room(deadline)?,
+                Offer::Refused(refusal) => return Err(refused(refusal)),
+                Offer::Wait(_) => unreachable!("a direct caller is never given a ticket"),
+            }
+        }
+    }
+
+    pub(super) fn closer(&self) -> Closer {
+        Closer {
+            outlet: Arc::clone(&self.outlet),
+            closed: Arc::clone(&self.closed),
+        }
+    }
+
+    pub(super) fn statistics(&self) -> SendStatistics {
+        self.outbound.statistics()
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        self.outlet.socket()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Whether a message waits that the kernel did not take whole.
+    pub(super) fn has_rest(&self) -> bool {
+        !self.outbound.is_drained()
+    }
+
+    /// Writes what waits, as far as the kernel takes it. A failure gives it up.
+    pub(super) fn write_rest_or_give_up(&mut self) {
+        if self.write_rest().is_err() {
+            self.lose();
+        }
+    }
+
+    /// What came while a send waited.
+    pub(super) const fn read_ahead(&mut self) -> &mut Vec<u8> {
+        &mut self.read_ahead
+    }
+
+    fn write_rest(&mut self) -> io::Result<()> {
+        let Some(taken) = self.outbound.take(Caller::Direct, &self.surroundings) else {
+            return Ok(());
+        };
+        if self.socket().kind().is_datagram() {
+            let (sent, stopped) = write_datagrams(&*self.outlet, &taken);
+            self.outbound
+                .settle_datagrams(taken, sent, stopped, &self.surroundings);
+            return Ok(());
+        }
+        let (written_bytes, broken) = write_stream(&*self.outlet, taken.bytes());
+        self.outbound
+            .settle_stream(taken, written_bytes, &self.surroundings);
+        broken.map_or(Ok(()), Err)
+    }
+
+    /// Waits until the kernel takes more, reading meanwhile: a peer that sends as well may be waiting
+    /// for us.
+    #[cold]
+    fn wait_for_room(&mut self, deadline: Option<Instant>) -> Result<(), SendError> {
+        if passed(deadline) {
+            return Err(SendError::TimedOut);
+        }
+        let stream = !self.socket().kind().is_datagram();
+        let interest = PollInterest {
+            // Nobody waits for a datagram to be read.
+            read: stream && self.read_ahead.len() < READ_AHEAD_LIMIT_BYTES,
+            write: true,
+        };
+        let waited = self
+            .socket()
+            .wait_ready(interest, Some(next_look(deadline)));
+        let Ok(ready) = waited else {
+            return Err(self.lose());
+        };
+        if self.is_closed() {
+            return Err(SendError::Closed);
+        }
+        if ready.read && !self.read_some() && !ready.write {
+            return Err(self.lose());
+        }
+        Ok(())
+    }
+
+    /// False at the end of the peer's stream, or where it is broken: the next receive tells which.
+    fn read_some(&mut self) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        match self.outlet.socket().recv(&mut buffer, Wait::No) {
+            Ok(arrived) => {
+                self.read_ahead.extend_from_slice(&buffer[..arrived.bytes]);
+                arrived.bytes > 0
+            }
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// The connection is broken for sending: what waits is given up.
+    #[cold]
+    fn lose(&mut self) -> SendError {
+        self.outbound
+            .end(Discard::ConnectionLost, &self.surroundings);
+        SendError::NotConnected
+    }
+}
+
+impl fmt::Debug for Replies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replies").finish_non_exhaustive()
+    }
+}
+
+/// What a session on one thread needs: a clock, and one block for the message that waits.
+#[derive(Debug, Default)]
+struct OneBlock(RefCell<Option<Block>>);
+
+impl Surroundings for OneBlock {
+    fn now_ns(&self) -> u64 {
+        sys::clock::monotonic_ns()
+    }
+
+    fn block(&self) -> Block {
+        let kept = self.0.borrow_mut().take();
+        kept.unwrap_or_else(|| Block::with_room(BLOCK_BYTES))
+    }
+
+    fn recycle(&self, mut block: Block) {
+        block.clear();
+        *self.0.borrow_mut() = Some(block);
+    }
+}
+
+/// Most bytes read while a send waits; past it the peer has to wait as well.
+const READ_AHEAD_LIMIT_BYTES: usize = 1024 * 1024;

@@ -1,0 +1,279 @@
+//! The I/O thread: waits for the kernel, reads and writes for its links, calls their handlers.
+//!
+//! ```text
+//! wait ─▶ dispatch events ─▶ carry on with what was left ─▶ obey commands ─▶ timers ─▶ wait
+//! ```
+//! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
+//! once per batch of events and not once per reply.
+
+mod audience;
+mod datagram;
+mod home;
+mod link;
+mod listener;
+mod pool;
+mod spin;
+mod turn;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) use datagram::DatagramDriver;
+pub(crate) use home::{Command, IoHome, IoShared, in_callback};
+pub(crate) use link::{LinkDriver, LinkStart};
+pub(crate) use listener::{Accept, ListenerDriver};
+pub(crate) use turn::Turn;
+
+pub(crate) use spin::{Polled, Spin};
+
+/// Everything that one I/O thread owns.
+pub(crate) struct Driver {
+    poll: mio::Poll,
+    entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
+    turn: Turn,
+    /// Emptied, to be swapped for the mailbox: so commands allocate nothing.
+    commands: Vec<Command>,
+    spin: Spin,
+    /// The `IoThread` was dropped: the thread ends with its last link.
+    retiring: bool,
+}
+
+/// Something registered with the poller.
+pub(crate) enum Entry {
+    /// A client's link, or a stream server's peer.
+    Link(Box<LinkDriver>),
+    /// A stream server's listening socket.
+    Listener(Box<ListenerDriver>),
+    /// A datagram server.
+    Datagram(Box<DatagramDriver>),
+    /// A peer of the datagram server with this id.
+    PeerOf(u64),
+}
+
+impl Driver {
+    pub(crate) fn new(
+        poll: mio::Poll,
+        io: Arc<IoShared>,
+        read_buffer_bytes: usize,
+        spin: std::time::Duration,
+    ) -> io::Result<Self> {
+        let registry = poll.registry().try_clone()?;
+        Ok(Self {
+            poll,
+            entries: HashMap::default(),
+            turn: Turn::new(registry, io, read_buffer_bytes),
+            commands: Vec::new(),
+            spin: Spin::new(spin),
+            retiring: false,
+        })
+    }
+
+    /// The whole life of the thread.
+    pub(crate) fn run(mut self) {
+        self.turn.io.become_current();
+        let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
+        while !(self.retiring && self.entries.is_empty()) {
+            self.wait(&mut events);
+            for event in &events {
+                self.dispatch(event);
+            }
+            self.carry_on();
+            self.obey();
+            self.expire_timers();
+        }
+    }
+
+    fn wait(&mut self, events: &mut mio::Events) {
+        let timeout = self.turn.until_next_timer();
+        match self.spin.wait(&mut self.poll, events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+            // The poller is ours and valid: nothing else is possible (`epoll_wait(2)`).
+            Err(error) => unreachable!("epoll_wait: {error}"),
+        }
+    }
+
+    fn dispatch(&mut self, event: &mio::event::Event) {
+        let id = event.token().0 as u64;
+        self.with(id, |entry, turn| match entry {
+            Entry::Link(link) => link.on_event(event, turn),
+            Entry::Listener(listener) => listener.on_event(turn),
+            Entry::Datagram(server) => server.on_event(event, turn),
+            Entry::PeerOf(_) => Alive::Yes,
+        });
+    }
+
+    /// Links whose last turn ended with work left.
+    fn carry_on(&mut self) {
+        let ready = self.turn.take_ready();
+        for &id in &ready {
+            self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.carry_on(turn),
+                Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Datagram(server) => server.carry_on(turn),
+                Entry::PeerOf(_) => Alive::Yes,
+            });
+        }
+        self.turn.give_back_ready(ready);
+    }
+
+    /// What other threads and this turn's callbacks asked for. Callbacks ask for more while commands
+    /// are obeyed; a bound leaves the rest to the next turn.
+    fn obey(&mut self) {
+        for _ in 0..COMMAND_BATCHES_PER_TURN {
+            let mut commands = std::mem::take(&mut self.commands);
+            self.turn.io.take_commands(&mut commands);
+            for command in commands.drain(..) {
+                self.obey_one(command);
+            }
+            self.commands = commands;
+            if !self.turn.io.has_commands() {
+                break;
+            }
+        }
+    }
+
+    fn obey_one(&mut self, command: Command) {
+        match command {
+            Command::Retire => self.retiring = true,
+            Command::Connect(start) => {
+                let (id, link) = LinkDriver::connect(*start, &mut self.turn);
+                self.adopt(id, link.map(Entry::Link));
+            }
+            Command::Listen(listener) => {
+                let id = listener.id();
+                let listener = listener.start(&mut self.turn);
+                self.adopt(id, listener.map(Entry::Listener));
+            }
+            Command::Receive(server) => {
+                let id = server.id();
+                let server = server.start(&mut self.turn);
+                self.adopt(id, Some(Entry::Datagram(server)));
+            }
+            Command::StopServer(id) => self.with(id, |entry, turn| match entry {
+                Entry::Datagram(server) => server.stop(turn),
+                Entry::Listener(_) => Alive::No,
+                Entry::Link(_) | Entry::PeerOf(_) => Alive::Yes,
+            }),
+            Command::Resolved(id, targets) => {
+                self.with_link(id, |link, turn| link.resolved(targets, turn), no_peer);
+            }
+            Command::Serve(id) => self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.serve(turn),
+                Entry::Datagram(server) => server.serve_queue(turn),
+                Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
+            }),
+            Command::Finish(id) => self.with_link(id, LinkDriver::finish, |server, turn| {
+                server.close_peer(id, None, turn)
+            }),
+            Command::Close { id, deadline } => self.with_link(
+                id,
+                |link, turn| link.close(deadline, turn),
+                |server, turn| server.close_peer(id, deadline, turn),
+            ),
+            Command::Abort(id) => self.with_link(id, LinkDriver::abort, |server, turn| {
+                server.abort_peer(id, turn)
+            }),
+            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
+            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on, no_peer),
+        }
+    }
+
+    fn expire_timers(&mut self) {
+        if !self.turn.has_timers() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(id) = self.turn.expired_timer(now) {
+            self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.on_timer(now, turn),
+                Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Datagram(server) => server.on_timer(now, turn),
+                Entry::PeerOf(_) => Alive::Yes,
+            });
+        }
+    }
+
+    /// Acts on a link by its id, or on the datagram server whose peer has it.
+    fn with_link(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive,
+        act_on_peer: impl FnOnce(&mut DatagramDriver, &mut Turn) -> Alive,
+    ) {
+        let id = match self.entries.get(&id) {
+            Some(Entry::PeerOf(server)) => *server,
+            _ => id,
+        };
+        self.with(id, |entry, turn| match entry {
+            Entry::Link(link) => act(link, turn),
+            Entry::Datagram(server) => act_on_peer(server, turn),
+            Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
+        });
+    }
+
+    /// Acts on an entry that may have ended meanwhile, then takes in whoever it brought.
+    fn with(&mut self, id: u64, act: impl FnOnce(&mut Entry, &mut Turn) -> Alive) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if act(entry, &mut self.turn) == Alive::No {
+            self.entries.remove(&id);
+        }
+        while let Some((id, link)) = self.turn.newcomers.pop() {
+            self.adopt(id, Some(Entry::Link(link)));
+        }
+        while let Some((id, server)) = self.turn.aliases.pop() {
+            self.adopt(id, Some(Entry::PeerOf(server)));
+        }
+        while let Some(id) = self.turn.gone.pop() {
+            self.entries.remove(&id);
+        }
+    }
+
+    fn adopt(&mut self, id: u64, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.entries.insert(id, entry);
+        }
+    }
+}
+
+/// For commands that mean nothing to a peer of a datagram server.
+const fn no_peer(_: &mut DatagramDriver, _: &mut Turn) -> Alive {
+    Alive::Yes
+}
+
+/// Whether an entry stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Alive {
+    Yes,
+    No,
+}
+
+/// Ids are counted up, so they are their own hash.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("ids are u64");
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The table takes its bucket from the low bits and its tag from the high ones.
+        self.0 = id ^ id.rotate_left(57);
+    }
+}
+
+/// Events taken from the kernel at a time.
+const EVENTS_PER_TURN: usize = 1024;
+/// Rounds of commands in a turn: callbacks that keep asking must not starve reading.
+const COMMAND_BATCHES_PER_TURN: usize = 16;

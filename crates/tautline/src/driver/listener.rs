@@ -1,0 +1,148 @@
+//! A stream server's listening socket on its I/O thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::Interest;
+use tautline_session::Outbound;
+
+use super::Alive;
+use super::home::IoHome;
+use super::link::LinkDriver;
+use super::turn::Turn;
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::handler::{Handler, Reason};
+use crate::link::{Link, LinkShared};
+use crate::options::ServerOptions;
+use crate::server::ServerShared;
+use crate::transport::{Socket, is_shortage};
+
+/// The application's word on a newcomer: its handler, or why not.
+pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send>;
+
+/// Accepts, and makes a link of each connection.
+pub(crate) struct ListenerDriver {
+    server: Arc<ServerShared>,
+    options: ServerOptions,
+    accept: Accept,
+    /// Out of descriptors: not before this.
+    retry_at: Option<Instant>,
+    pause: Duration,
+}
+
+impl ListenerDriver {
+    pub(crate) fn new(server: Arc<ServerShared>, options: ServerOptions, accept: Accept) -> Self {
+        Self {
+            server,
+            options,
+            accept,
+            retry_at: None,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.server.id
+    }
+
+    /// Starts to accept. `None` if it was closed meanwhile.
+    pub(crate) fn start(self: Box<Self>, turn: &mut Turn) -> Option<Box<Self>> {
+        let listener = self.server.listener();
+        let fd = listener.as_ref()?.as_fd();
+        if turn.register(fd, self.id(), Interest::READABLE).is_err() {
+            // Out of kernel memory for one more watch: look by the clock until there is some.
+            turn.set_timer(Instant::now() + LONGEST_PAUSE, self.id());
+        }
+        drop(listener);
+        Some(self)
+    }
+
+    /// Newcomers, or time to try again.
+    pub(crate) fn on_event(&mut self, turn: &mut Turn) -> Alive {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return Alive::Yes;
+        }
+        self.retry_at = None;
+        for _ in 0..ACCEPTS_PER_TURN {
+            let accepted = match &*self.server.listener() {
+                Some(listener) => listener.accept(),
+                None => return Alive::No,
+            };
+            match accepted {
+                Ok(socket) => {
+                    self.pause = FIRST_PAUSE;
+                    self.welcome(socket, turn);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Alive::Yes;
+                }
+                Err(error) => {
+                    // Out of descriptors, nearly always. The connection waits in the backlog, and
+                    // trying again at once would only spin.
+                    self.server.accept_failed(is_shortage(&error));
+                    self.retry_at = Some(Instant::now() + self.pause);
+                    turn.set_timer(Instant::now() + self.pause, self.id());
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    return Alive::Yes;
+                }
+            }
+        }
+        turn.again(self.id());
+        Alive::Yes
+    }
+
+    fn welcome(&mut self, socket: Socket, turn: &mut Turn) {
+        if self.server.live() >= self.options.connection_limit {
+            // The newcomer pays: its socket is closed here.
+            self.server.turned_away();
+            return;
+        }
+        let shared = self.make_link(&socket, turn);
+        self.server.peer_opened(&shared);
+        let link = Link::uncounted(Arc::clone(&shared));
+        let handler = match ask(&mut self.accept, &link) {
+            Ok(handler) => handler,
+            Err(reason) => return self.server.turn_away(&shared, reason),
+        };
+        let (id, options) = (shared.id, self.options.link.clone());
+        let server = Arc::clone(&self.server);
+        let driven = LinkDriver::accepted(shared, handler, options, server, socket, turn);
+        if let Some(link) = driven {
+            turn.newcomers.push((id, link));
+        }
+    }
+
+    fn make_link(&self, socket: &Socket, turn: &Turn) -> Arc<LinkShared> {
+        let io = Arc::clone(&turn.io);
+        let id = io.next_id();
+        let home = IoHome {
+            io: Arc::clone(&io),
+            id,
+        };
+        let outbound = Outbound::new(&self.server.outbound_options(&self.options.link));
+        let channel = Arc::new(Channel::new(outbound, home));
+        let peer = socket.peer_address();
+        // A client of a Unix socket has no name: the server's stands for the link.
+        let address = peer.clone().unwrap_or_else(|| self.server.address.clone());
+        let shared = LinkShared::new(id, address, io, channel, false);
+        shared.set_addresses(socket.local_address(), peer);
+        Arc::new(shared)
+    }
+}
+
+/// Asks the application for the newcomer's handler.
+pub(super) fn ask(accept: &mut Accept, link: &Link) -> Result<Box<dyn Handler>, Reason> {
+    match catch_unwind(AssertUnwindSafe(|| accept(link))) {
+        Ok(Ok(handler)) => Ok(handler),
+        Ok(Err(refusal)) => Err(Reason::Refused(refusal)),
+        Err(_) => Err(Reason::Panicked),
+    }
+}
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+/// After a failed accept, doubling up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);

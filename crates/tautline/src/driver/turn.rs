@@ -1,0 +1,118 @@
+//! What a turn of the I/O thread works with, besides its entries.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+
+use super::home::IoShared;
+use super::link::LinkDriver;
+
+/// The thread's registry, read buffer, timers, and the lists of what is to be done next.
+pub(crate) struct Turn {
+    pub(crate) io: Arc<IoShared>,
+    /// The one read buffer of the thread.
+    pub(crate) buffer: Vec<u8>,
+    /// Peers that a listener accepted in this turn.
+    pub(crate) newcomers: Vec<(u64, Box<LinkDriver>)>,
+    /// New peers of a datagram server: the link's id, and the server's.
+    pub(crate) aliases: Vec<(u64, u64)>,
+    /// Peers of a datagram server that ended.
+    pub(crate) gone: Vec<u64>,
+    registry: Registry,
+    ready: Vec<u64>,
+    spare_ready: Vec<u64>,
+    timers: BinaryHeap<Reverse<(Instant, u64)>>,
+}
+
+impl Turn {
+    pub(super) fn new(registry: Registry, io: Arc<IoShared>, read_buffer_bytes: usize) -> Self {
+        Self {
+            io,
+            buffer: vec![0; read_buffer_bytes],
+            newcomers: Vec::new(),
+            aliases: Vec::new(),
+            gone: Vec::new(),
+            registry,
+            ready: Vec::new(),
+            spare_ready: Vec::new(),
+            timers: BinaryHeap::new(),
+        }
+    }
+
+    /// Asks for news of a socket. Edge-triggered: what is there already is told once.
+    pub(crate) fn register(
+        &self,
+        fd: BorrowedFd<'_>,
+        id: u64,
+        interest: Interest,
+    ) -> std::io::Result<()> {
+        let fd = fd.as_raw_fd();
+        self.registry
+            .register(&mut SourceFd(&fd), Token(id as usize), interest)
+    }
+
+    /// Asks for other news, and to be told again of what is there.
+    pub(crate) fn reregister(
+        &self,
+        fd: BorrowedFd<'_>,
+        id: u64,
+        interest: Interest,
+    ) -> std::io::Result<()> {
+        let fd = fd.as_raw_fd();
+        self.registry
+            .reregister(&mut SourceFd(&fd), Token(id as usize), interest)
+    }
+
+    pub(crate) fn deregister(&self, fd: BorrowedFd<'_>) {
+        // It fails only for what is not registered.
+        let _ = self.registry.deregister(&mut SourceFd(&fd.as_raw_fd()));
+    }
+
+    /// Comes back to this entry in the next turn without waiting for news.
+    pub(crate) fn again(&mut self, id: u64) {
+        self.ready.push(id);
+    }
+
+    /// Calls `on_timer` at `at` or a little later. Timers are not taken back: an entry that needs its
+    /// timer no more lets the call pass.
+    pub(crate) fn set_timer(&mut self, at: Instant, id: u64) {
+        self.timers.push(Reverse((at, id)));
+    }
+
+    /// Who is ready. Give the list back when it is done: so turns allocate nothing.
+    pub(super) fn take_ready(&mut self) -> Vec<u64> {
+        let spare = std::mem::take(&mut self.spare_ready);
+        std::mem::replace(&mut self.ready, spare)
+    }
+
+    pub(super) fn give_back_ready(&mut self, mut done: Vec<u64>) {
+        done.clear();
+        self.spare_ready = done;
+    }
+
+    pub(super) fn has_timers(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
+    pub(super) fn expired_timer(&mut self, now: Instant) -> Option<u64> {
+        let Reverse((at, _)) = self.timers.peek()?;
+        if *at > now {
+            return None;
+        }
+        self.timers.pop().map(|Reverse((_, id))| id)
+    }
+
+    /// How long the thread may sleep; `None` for as long as nothing happens.
+    pub(super) fn until_next_timer(&self) -> Option<Duration> {
+        if !self.ready.is_empty() || self.io.has_commands() {
+            return Some(Duration::ZERO);
+        }
+        let Reverse((at, _)) = self.timers.peek()?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+}

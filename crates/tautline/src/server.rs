@@ -1,0 +1,336 @@
+//! The handle to a server, and what it counts over all its peers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tautline_session::{Budget, Outbound, OutboundOptions};
+
+use crate::address::Address;
+use crate::channel::Channel;
+use crate::driver::{Command, IoHome, IoShared, in_callback};
+use crate::handler::{Reason, Unsent};
+use crate::link::{Link, LinkShared};
+use crate::options::LinkOptions;
+use crate::outlet::Outlet;
+use crate::statistics::LinkStatistics;
+use crate::transport::Listener;
+
+/// A listening server. It owns its peers: dropping it aborts them all.
+pub struct Server {
+    shared: Arc<ServerShared>,
+}
+
+/// What a server has counted over all the peers it ever had.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ServerStatistics {
+    /// All peers together. `peak` is the largest of theirs; `last_receive_age` the youngest.
+    pub peers: LinkStatistics,
+    /// Peers connected now.
+    pub connected: usize,
+    /// Peers accepted since the start.
+    pub accepted: u64,
+    /// Peers turned away: over the connection limit, or refused by the accept callback.
+    pub turned_away: u64,
+    /// Times that accepting failed for want of descriptors or memory; tried again after a pause.
+    pub accept_shortages: u64,
+    /// Times that accepting failed for any other reason; tried again after a pause.
+    pub accept_failures: u64,
+}
+
+/// What the server's handle, its listener and its peers share.
+pub(crate) struct ServerShared {
+    pub(crate) id: u64,
+    pub(crate) address: Address,
+    io: Arc<IoShared>,
+    /// What all queues together may hold.
+    budget: Arc<Budget>,
+    socket: ServerSocket,
+    state: Mutex<State>,
+    changed: Condvar,
+    live: AtomicUsize,
+    turned_away: AtomicU64,
+    accept_shortages: AtomicU64,
+    accept_failures: AtomicU64,
+    /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
+    unreachable: AtomicU64,
+}
+
+/// What the server's peers share of the kernel.
+enum ServerSocket {
+    /// Gone once the server is stopped, by whichever thread: the address is free at once.
+    Stream(Mutex<Option<Listener>>),
+    /// One queue for all peers; the driver closes the socket.
+    Datagram(Arc<Channel<Outlet, IoHome>>),
+}
+
+#[derive(Default)]
+struct State {
+    live: HashMap<u64, Arc<LinkShared>>,
+    accepted: u64,
+    /// What peers counted that have ended.
+    gone: LinkStatistics,
+    unsent: Unsent,
+    /// The driver has closed a datagram server's socket.
+    closed: bool,
+}
+
+impl Server {
+    pub(crate) const fn new(shared: Arc<ServerShared>) -> Self {
+        Self { shared }
+    }
+
+    /// Where it listens: with the port that the kernel chose.
+    pub fn local_address(&self) -> Address {
+        self.shared.address.clone()
+    }
+
+    /// The peers connected now.
+    pub fn peers(&self) -> Vec<Link> {
+        let state = self.shared.state();
+        state.live.values().cloned().map(Link::uncounted).collect()
+    }
+
+    /// What it has counted so far; totals survive their peers.
+    pub fn statistics(&self) -> ServerStatistics {
+        self.shared.statistics()
+    }
+
+    /// Stops accepting and closes every peer as [`Link::close`] does; returns what was not sent.
+    ///
+    /// Outside callbacks it returns when all have ended: no callback runs then or will. Inside a
+    /// callback it only starts.
+    pub fn close(&self, timeout: Duration) -> Unsent {
+        let deadline = Instant::now().checked_add(timeout);
+        self.shared.stop(|id| Command::Close { id, deadline });
+        self.shared.wait_ended()
+    }
+
+    /// Stops accepting and ends every peer at once.
+    ///
+    /// Outside callbacks it returns when all have ended: no callback runs then or will. Inside a
+    /// callback it only starts.
+    pub fn abort(&self) {
+        self.shared.stop(Command::Abort);
+        self.shared.wait_ended();
+    }
+}
+
+impl Drop for Server {
+    /// Aborts all peers. Outside callbacks the address is free again when this returns; it does not
+    /// wait for the peers' last callbacks.
+    fn drop(&mut self) {
+        self.shared.stop(Command::Abort);
+        self.shared.wait_socket_closed();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.shared.address)
+            .field("connected", &self.shared.live())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerShared {
+    /// A server of streams.
+    pub(crate) fn of_streams(
+        id: u64,
+        listener: Listener,
+        io: Arc<IoShared>,
+        total_queue_limit_bytes: usize,
+    ) -> Self {
+        let address = listener.local_address();
+        let socket = ServerSocket::Stream(Mutex::new(Some(listener)));
+        Self::new(id, address, socket, io, total_queue_limit_bytes)
+    }
+
+    /// A server of datagrams, whose queue has its own limit.
+    pub(crate) fn of_datagrams(
+        id: u64,
+        address: Address,
+        channel: Arc<Channel<Outlet, IoHome>>,
+        io: Arc<IoShared>,
+    ) -> Self {
+        Self::new(id, address, ServerSocket::Datagram(channel), io, usize::MAX)
+    }
+
+    fn new(
+        id: u64,
+        address: Address,
+        socket: ServerSocket,
+        io: Arc<IoShared>,
+        total_queue_limit_bytes: usize,
+    ) -> Self {
+        Self {
+            id,
+            address,
+            io,
+            socket,
+            budget: Arc::new(Budget::new(total_queue_limit_bytes as u64)),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            live: AtomicUsize::new(0),
+            turned_away: AtomicU64::new(0),
+            accept_shortages: AtomicU64::new(0),
+            accept_failures: AtomicU64::new(0),
+            unreachable: AtomicU64::new(0),
+        }
+    }
+
+    /// The queue of one peer.
+    pub(crate) fn outbound_options(&self, options: &LinkOptions) -> OutboundOptions {
+        OutboundOptions {
+            budget: Some(Arc::clone(&self.budget)),
+            ..options.outbound(&self.address)
+        }
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// The listening socket, `None` once the server was stopped. Held for single calls that do not
+    /// wait.
+    ///
+    /// # Panics
+    /// If this is a datagram server, which has none.
+    pub(crate) fn listener(&self) -> MutexGuard<'_, Option<Listener>> {
+        match &self.socket {
+            ServerSocket::Stream(listener) => {
+                listener.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            ServerSocket::Datagram(_) => unreachable!("datagram servers do not listen"),
+        }
+    }
+
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unreachable(&self) {
+        self.unreachable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The accept callback did not take a newcomer.
+    pub(crate) fn turn_away(&self, peer: &LinkShared, reason: Reason) {
+        self.turned_away();
+        peer.stop_accepting();
+        self.peer_ended(peer);
+        peer.finish(reason);
+    }
+
+    pub(crate) fn accept_failed(&self, shortage: bool) {
+        let counter = if shortage {
+            &self.accept_shortages
+        } else {
+            &self.accept_failures
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn peer_opened(&self, peer: &Arc<LinkShared>) {
+        let mut state = self.state();
+        state.live.insert(peer.id, Arc::clone(peer));
+        state.accepted += 1;
+        self.live.store(state.live.len(), Ordering::Relaxed);
+    }
+
+    /// A peer has had its last callback: its counters are kept.
+    pub(crate) fn peer_ended(&self, peer: &LinkShared) {
+        let counted = peer.statistics();
+        let mut state = self.state();
+        state.gone.add(&counted);
+        state.unsent.add(peer.unsent());
+        state.live.remove(&peer.id);
+        self.live.store(state.live.len(), Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    fn statistics(&self) -> ServerStatistics {
+        let state = self.state();
+        let mut peers = state.gone.clone();
+        for peer in state.live.values() {
+            peers.add(&peer.statistics());
+        }
+        peers.receiving.unreachable += self.unreachable.load(Ordering::Relaxed);
+        if let ServerSocket::Datagram(channel) = &self.socket {
+            peers.sending = channel.read(Outbound::statistics);
+        }
+        ServerStatistics {
+            peers,
+            connected: state.live.len(),
+            accepted: state.accepted,
+            turned_away: self.turned_away.load(Ordering::Relaxed),
+            accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
+            accept_failures: self.accept_failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Closes the listening socket, and has every peer end in this way.
+    fn stop(&self, end: impl Fn(u64) -> Command) {
+        match &self.socket {
+            // The kernel forgets a closed descriptor's watch by itself (`epoll(7)`).
+            ServerSocket::Stream(_) => drop(self.listener().take()),
+            ServerSocket::Datagram(channel) => channel.closing(),
+        }
+        self.io.command(Command::StopServer(self.id));
+        for (id, peer) in &self.state().live {
+            peer.stop_accepting();
+            self.io.command(end(*id));
+        }
+    }
+
+    /// The driver has closed a datagram server's socket.
+    pub(crate) fn socket_closed(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn wait_socket_closed(&self) {
+        if in_callback() || matches!(self.socket, ServerSocket::Stream(_)) {
+            return;
+        }
+        let mut state = self.state();
+        while !state.closed {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn wait_ended(&self) -> Unsent {
+        let mut state = self.state();
+        if in_callback() {
+            return Unsent::default();
+        }
+        while !state.live.is_empty() {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let unsent = state.unsent;
+        drop(state);
+        self.wait_socket_closed();
+        unsent
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LinkStatistics {
+    /// Adds another link's counters: sums are summed, peaks are the larger.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sending.merge(&other.sending);
+        self.receiving.add(&other.receiving);
+    }
+}
