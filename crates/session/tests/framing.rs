@@ -79,6 +79,9 @@ fn pauses() -> impl Strategy<Value = Vec<bool>> {
 }
 
 proptest! {
+    // A failing case is printed small; nobody has to keep it in a file.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_cut_of_a_stream_yields_the_frames_that_went_in(
         framing in prefixes(),

@@ -32,7 +32,10 @@ pub(crate) fn live(seed: u64, trace: bool) -> Seen {
         eprintln!("{count} × {plan:?}, total {total:?}");
     }
     let mut links: Vec<Link> = (0..count)
-        .map(|_| Link::new(plan.clone(), Rc::clone(&desk), total.clone(), trace))
+        .map(|number| {
+            let trace = trace.then_some(number);
+            Link::new(plan.clone(), Rc::clone(&desk), total.clone(), trace)
+        })
         .collect();
 
     let steps = if plan.limit_bytes > LARGE_BYTES {

@@ -176,6 +176,11 @@ impl Link {
             Offer::Queued { wake } => {
                 assert!(!must_write, "nobody was in the sender's way");
                 self.driver_is_called(wake);
+                if wake {
+                    let now_ns = self.desk.now_ns();
+                    self.outbound.woke_driver(now_ns);
+                    self.hot.free_since_ns = now_ns;
+                }
             }
             Offer::Wait(_) | Offer::Refused(_) => panic!("{offer:?} where there is room"),
         }
@@ -268,8 +273,7 @@ impl Link {
 
     /// Whether a sender that is let in now has to write itself.
     fn must_write(&mut self, caller: Caller) -> bool {
-        let idle =
-            self.model.is_queue_empty() && !self.model.is_writing() && !self.driver.awaits_writable;
+        let idle = self.model.is_queue_empty() && !self.model.is_writing() && !self.kernel_was_full;
         match caller {
             Caller::Driver => false,
             Caller::Direct => idle,
