@@ -179,6 +179,7 @@ impl Link {
             }
         }
         self.end(Discard::Closed, random);
+        self.poll_pressure();
         self.check();
         let statistics = self.outbound.statistics();
         let gone = statistics.written + statistics.discarded.total();
