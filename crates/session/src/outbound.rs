@@ -36,6 +36,9 @@ pub use terms::{
 /// [`close_peer`](Self::close_peer). After any input drain the outputs:
 /// [`poll_ticket`](Self::poll_ticket) until `None` (whom to wake), and on the driver
 /// [`poll_pressure`](Self::poll_pressure) once.
+///
+/// Its rooms: `terms` has the words, `offer` the way in, `settle` the way out, and this file what
+/// holds them: the lives of connections and peers, the outputs and the counters.
 #[derive(Debug)]
 pub struct Outbound {
     strategy: Strategy,
@@ -49,7 +52,8 @@ pub struct Outbound {
     in_flight: Tally,
     /// Why the connection that the writer writes to is over, if it ended under the writer.
     severed: Option<Discard>,
-    /// A peer closed while the writer had something for it.
+    /// A peer closed while a writer had something for it. Looked at when something goes back to the
+    /// queue.
     peer_left_in_flight: bool,
     waiters: Waiters,
     /// The driver was told that there is something to do and has not come yet.
@@ -154,13 +158,12 @@ impl Outbound {
 
     /// No more is accepted; what waits is still written.
     pub fn closing(&mut self) {
-        if matches!(self.stage, Stage::NotOpen | Stage::Open) {
-            self.stage = match self.stage {
-                Stage::Open => Stage::Closing,
-                _ => Stage::Ended,
-            };
-            self.dismiss(None, TicketState::Closed);
-        }
+        self.stage = match self.stage {
+            Stage::Open => Stage::Closing,
+            Stage::NotOpen => Stage::Ended,
+            Stage::Closing | Stage::Ended => return,
+        };
+        self.dismiss(None, TicketState::Closed);
     }
 
     /// The connection is over: what waits is given up. With [`Discard::Closed`] none will follow.
