@@ -284,7 +284,7 @@ fn those_who_wait_when_the_connection_ends_are_told() {
         (Discard::Closed, SendError::Closed),
     ];
     explore("waiters against the end", cases, |(cause, answer)| {
-        let (line, wire) = open_line(room_for(1), &[]);
+        let (line, wire) = open_line(room_for(1), &[Kernel::Full]);
         as_driver(|| send(&line, 1)).unwrap();
         let users = [
             user(&line, move |line| send_or(line, 2, answer)),
