@@ -15,6 +15,7 @@ use tautline_session::{
 
 use crate::error::{FlushError, SendError};
 use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
+use crate::transport::is_transient;
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -121,6 +122,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     drop(state);
                     if wake {
                         self.home.call_driver();
+                        if caller == Caller::Thread {
+                            let now_ns = self.home.now_ns();
+                            lock(&self.state).outbound.woke_driver(now_ns);
+                        }
                     }
                     return Ok(());
                 }
@@ -404,7 +409,7 @@ pub(crate) fn write_one(
     match outlet.write(header, message, peer) {
         Ok(written_bytes) if written_bytes == encoded_bytes => DirectWrite::Whole,
         Ok(written_bytes) => DirectWrite::Part(written_bytes),
-        Err(error) if outlet.is_datagram() && !is_full(&error) => DirectWrite::Failed,
+        Err(error) if outlet.is_datagram() && !is_transient(&error) => DirectWrite::Failed,
         // A full socket; or a broken one, and then the driver meets the error when it writes on.
         Err(_) => DirectWrite::Part(0),
     }
@@ -416,7 +421,7 @@ pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option
     }
     match outlet.write(&[], bytes, PeerId::SOLE) {
         Ok(written_bytes) => (written_bytes, None),
-        Err(error) if is_full(&error) => (0, None),
+        Err(error) if is_transient(&error) => (0, None),
         Err(error) => (0, Some(error)),
     }
 }
@@ -426,16 +431,11 @@ pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, St
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
             Ok(_) => sent += 1,
-            Err(error) if is_full(&error) => return (sent, Stopped::WouldBlock),
+            Err(error) if is_transient(&error) => return (sent, Stopped::WouldBlock),
             Err(_) => return (sent, Stopped::Failed),
         }
     }
     (sent, Stopped::AtEnd)
-}
-
-/// Whether the kernel has no room now: its queue, or its memory.
-fn is_full(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 pub(crate) const fn refused(refusal: Refusal) -> SendError {

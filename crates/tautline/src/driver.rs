@@ -6,6 +6,8 @@
 //! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
 //! once per batch of events and not once per reply.
 
+mod audience;
+mod datagram;
 mod home;
 mod link;
 mod listener;
@@ -19,6 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub(crate) use datagram::DatagramDriver;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
@@ -31,6 +34,8 @@ pub(crate) struct Driver {
     poll: mio::Poll,
     entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
     turn: Turn,
+    /// Emptied, to be swapped for the mailbox: so commands allocate nothing.
+    commands: Vec<Command>,
     spin: Spin,
     /// The `IoThread` was dropped: the thread ends with its last link.
     retiring: bool,
@@ -42,6 +47,10 @@ pub(crate) enum Entry {
     Link(Box<LinkDriver>),
     /// A stream server's listening socket.
     Listener(Box<ListenerDriver>),
+    /// A datagram server.
+    Datagram(Box<DatagramDriver>),
+    /// A peer of the datagram server with this id.
+    PeerOf(u64),
 }
 
 impl Driver {
@@ -56,6 +65,7 @@ impl Driver {
             poll,
             entries: HashMap::default(),
             turn: Turn::new(registry, io, read_buffer_bytes),
+            commands: Vec::new(),
             spin: Spin::new(spin),
             retiring: false,
         })
@@ -67,7 +77,6 @@ impl Driver {
         let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
         while !(self.retiring && self.entries.is_empty()) {
             self.wait(&mut events);
-            self.turn.io.answer_calls();
             for event in &events {
                 self.dispatch(event);
             }
@@ -92,31 +101,38 @@ impl Driver {
         self.with(id, |entry, turn| match entry {
             Entry::Link(link) => link.on_event(event, turn),
             Entry::Listener(listener) => listener.on_event(turn),
+            Entry::Datagram(server) => server.on_event(event, turn),
+            Entry::PeerOf(_) => Alive::Yes,
         });
     }
 
     /// Links whose last turn ended with work left.
     fn carry_on(&mut self) {
-        for id in self.turn.take_ready() {
+        let ready = self.turn.take_ready();
+        for &id in &ready {
             self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.carry_on(turn),
                 Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Datagram(server) => server.carry_on(turn),
+                Entry::PeerOf(_) => Alive::Yes,
             });
         }
+        self.turn.give_back_ready(ready);
     }
 
     /// What other threads and this turn's callbacks asked for. Callbacks ask for more while commands
     /// are obeyed; a bound leaves the rest to the next turn.
     fn obey(&mut self) {
         for _ in 0..COMMAND_BATCHES_PER_TURN {
-            let mut commands = self.turn.io.take_commands();
-            if commands.is_empty() {
-                break;
-            }
+            let mut commands = std::mem::take(&mut self.commands);
+            self.turn.io.take_commands(&mut commands);
             for command in commands.drain(..) {
                 self.obey_one(command);
             }
-            self.turn.io.give_back(commands);
+            self.commands = commands;
+            if !self.turn.io.has_commands() {
+                break;
+            }
         }
     }
 
@@ -132,20 +148,37 @@ impl Driver {
                 let listener = listener.start(&mut self.turn);
                 self.adopt(id, listener.map(Entry::Listener));
             }
+            Command::Receive(server) => {
+                let id = server.id();
+                let server = server.start(&mut self.turn);
+                self.adopt(id, Some(Entry::Datagram(server)));
+            }
+            Command::StopServer(id) => self.with(id, |entry, turn| match entry {
+                Entry::Datagram(server) => server.stop(turn),
+                Entry::Listener(_) => Alive::No,
+                Entry::Link(_) | Entry::PeerOf(_) => Alive::Yes,
+            }),
             Command::Resolved(id, targets) => {
-                self.with_link(id, |link, turn| link.resolved(targets, turn));
+                self.with_link(id, |link, turn| link.resolved(targets, turn), no_peer);
             }
-            Command::Serve(id) => self.with_link(id, LinkDriver::serve),
-            Command::Finish(id) => self.with_link(id, LinkDriver::finish),
-            Command::Close { id, deadline } => {
-                self.with_link(id, |link, turn| link.close(deadline, turn));
-            }
-            Command::Abort(id) => self.with_link(id, LinkDriver::abort),
-            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped),
-            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on),
-            Command::StopListening(id) => {
-                self.entries.remove(&id);
-            }
+            Command::Serve(id) => self.with(id, |entry, turn| match entry {
+                Entry::Link(link) => link.serve(turn),
+                Entry::Datagram(server) => server.serve_queue(turn),
+                Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
+            }),
+            Command::Finish(id) => self.with_link(id, LinkDriver::finish, |server, turn| {
+                server.close_peer(id, None, turn)
+            }),
+            Command::Close { id, deadline } => self.with_link(
+                id,
+                |link, turn| link.close(deadline, turn),
+                |server, turn| server.close_peer(id, deadline, turn),
+            ),
+            Command::Abort(id) => self.with_link(id, LinkDriver::abort, |server, turn| {
+                server.abort_peer(id, turn)
+            }),
+            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
+            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on, no_peer),
         }
     }
 
@@ -158,14 +191,27 @@ impl Driver {
             self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.on_timer(now, turn),
                 Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Datagram(server) => server.on_timer(now, turn),
+                Entry::PeerOf(_) => Alive::Yes,
             });
         }
     }
 
-    fn with_link(&mut self, id: u64, act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive) {
+    /// Acts on a link by its id, or on the datagram server whose peer has it.
+    fn with_link(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive,
+        act_on_peer: impl FnOnce(&mut DatagramDriver, &mut Turn) -> Alive,
+    ) {
+        let id = match self.entries.get(&id) {
+            Some(Entry::PeerOf(server)) => *server,
+            _ => id,
+        };
         self.with(id, |entry, turn| match entry {
             Entry::Link(link) => act(link, turn),
-            Entry::Listener(_) => Alive::Yes,
+            Entry::Datagram(server) => act_on_peer(server, turn),
+            Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
         });
     }
 
@@ -180,6 +226,12 @@ impl Driver {
         while let Some((id, link)) = self.turn.newcomers.pop() {
             self.adopt(id, Some(Entry::Link(link)));
         }
+        while let Some((id, server)) = self.turn.aliases.pop() {
+            self.adopt(id, Some(Entry::PeerOf(server)));
+        }
+        while let Some(id) = self.turn.gone.pop() {
+            self.entries.remove(&id);
+        }
     }
 
     fn adopt(&mut self, id: u64, entry: Option<Entry>) {
@@ -187,6 +239,11 @@ impl Driver {
             self.entries.insert(id, entry);
         }
     }
+}
+
+/// For commands that mean nothing to a peer of a datagram server.
+const fn no_peer(_: &mut DatagramDriver, _: &mut Turn) -> Alive {
+    Alive::Yes
 }
 
 /// Whether an entry stays.

@@ -3,15 +3,18 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use tautline_session::{Outbound, PeerId};
+use tautline_session::{Outbound, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
-use crate::driver::{Accept, Command, Driver, IoHome, IoShared, LinkStart, ListenerDriver};
+use crate::driver::{
+    Accept, Command, DatagramDriver, Driver, IoHome, IoShared, LinkStart, ListenerDriver,
+};
 use crate::error::{Error, Refusal};
 use crate::handler::Handler;
 use crate::link::{Link, LinkShared};
 use crate::options::{IoOptions, LinkOptions, ServerOptions};
+use crate::outlet::{Outlet, Remotes};
 use crate::server::{Server, ServerShared};
 use crate::transport;
 
@@ -71,6 +74,7 @@ impl IoThread {
         handler: impl Handler,
     ) -> Result<Link, Error> {
         options.validate(address)?;
+        options.refuse_spin()?;
         let io = Arc::clone(&self.shared);
         let id = io.next_id();
         let home = IoHome {
@@ -81,14 +85,7 @@ impl IoThread {
             Outbound::new(&options.outbound(address)),
             home,
         ));
-        let link = Arc::new(LinkShared::new(
-            id,
-            address.clone(),
-            io,
-            channel,
-            PeerId::SOLE,
-            true,
-        ));
+        let link = Arc::new(LinkShared::new(id, address.clone(), io, channel, true));
         let handle = Link::counted(Arc::clone(&link));
         self.shared.command(Command::Connect(Box::new(LinkStart {
             link,
@@ -110,10 +107,23 @@ impl IoThread {
         mut accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
     ) -> Result<Server, Error> {
         options.validate(address)?;
+        options.link.refuse_spin()?;
         let accept: Accept =
             Box::new(move |link| accept(link).map(|handler| Box::new(handler) as Box<dyn Handler>));
+        match address {
+            Address::Tcp { .. } | Address::Uds(_) => self.listen_streams(address, options, accept),
+            Address::Udp { .. } => self.bind_datagrams(address, options, accept),
+        }
+    }
+
+    fn listen_streams(
+        &self,
+        address: &Address,
+        options: ServerOptions,
+        accept: Accept,
+    ) -> Result<Server, Error> {
         let listener = transport::listen(address, &options)?;
-        let server = Arc::new(ServerShared::new(
+        let server = Arc::new(ServerShared::of_streams(
             self.shared.next_id(),
             listener,
             Arc::clone(&self.shared),
@@ -121,6 +131,34 @@ impl IoThread {
         ));
         let listener = ListenerDriver::new(Arc::clone(&server), options, accept);
         self.shared.command(Command::Listen(Box::new(listener)));
+        Ok(Server::new(server))
+    }
+
+    fn bind_datagrams(
+        &self,
+        address: &Address,
+        options: ServerOptions,
+        accept: Accept,
+    ) -> Result<Server, Error> {
+        let socket = transport::bind_datagram(address, &options)?;
+        let address = socket.local_address().unwrap_or_else(|| address.clone());
+        let io = Arc::clone(&self.shared);
+        let id = io.next_id();
+        let home = IoHome {
+            io: Arc::clone(&io),
+            id,
+        };
+        let outbound = Outbound::new(&OutboundOptions {
+            shared: true,
+            ..options.link.outbound(&address)
+        });
+        let channel = Arc::new(Channel::new(outbound, home));
+        let outlet = Arc::new(Outlet::Shared(socket, Remotes::default()));
+        channel.opened(Arc::clone(&outlet));
+        let shared = ServerShared::of_datagrams(id, address, Arc::clone(&channel), io);
+        let server = Arc::new(shared);
+        let driver = DatagramDriver::new(Arc::clone(&server), channel, outlet, options, accept);
+        self.shared.command(Command::Receive(Box::new(driver)));
         Ok(Server::new(server))
     }
 }

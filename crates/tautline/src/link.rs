@@ -35,10 +35,14 @@ pub(crate) struct LinkShared {
     pub(crate) channel: Arc<Channel<Outlet, IoHome>>,
     /// Which peer of the channel; the sole one but for a datagram server's.
     pub(crate) peer: PeerId,
+    /// Whether the channel is a datagram server's, shared by its peers.
+    shared_queue: bool,
     pub(crate) counters: ReceiveCounters,
     paused: AtomicBool,
     /// Nothing more is delivered: `abort` was called.
     aborted: AtomicBool,
+    /// A peer of a shared queue accepts no more.
+    closing: AtomicBool,
     handles: AtomicUsize,
     life: Mutex<Life>,
     changed: Condvar,
@@ -66,8 +70,7 @@ impl Link {
     /// # Errors
     /// [`SendError`] says what became of it; the message was not accepted.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let shared = &*self.shared;
-        shared.channel.send(message, shared.peer, Call::Send, None)
+        self.shared.send(message, Call::Send, None)
     }
 
     /// Sends one message without ever waiting.
@@ -77,8 +80,7 @@ impl Link {
     /// # Errors
     /// [`SendError`] says what became of it; the message was not accepted.
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        let shared = &*self.shared;
-        shared.channel.send(message, shared.peer, Call::Try, None)
+        self.shared.send(message, Call::Try, None)
     }
 
     /// Sends one message, waiting at most this long for room: reliable and besteffort both wait,
@@ -87,12 +89,9 @@ impl Link {
     /// # Errors
     /// [`SendError::TimedOut`] when no room came in time; otherwise as [`send`](Self::send).
     pub fn send_timeout(&self, message: &[u8], timeout: Duration) -> Result<(), SendError> {
-        let shared = &*self.shared;
         // A time beyond the clock's range is no deadline.
         let deadline = Instant::now().checked_add(timeout);
-        shared
-            .channel
-            .send(message, shared.peer, Call::Within, deadline)
+        self.shared.send(message, Call::Within, deadline)
     }
 
     /// Waits until everything accepted is written, or given up with its connection.
@@ -260,26 +259,44 @@ impl LinkShared {
         address: Address,
         io: Arc<IoShared>,
         channel: Arc<Channel<Outlet, IoHome>>,
-        peer: PeerId,
         owned: bool,
     ) -> Self {
         Self {
             id,
+            peer: PeerId::SOLE,
+            shared_queue: false,
             address,
             io,
             channel,
-            peer,
             counters: ReceiveCounters::default(),
             paused: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             handles: AtomicUsize::new(if owned { 0 } else { UNCOUNTED }),
             life: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::SeqCst)
+    /// A peer of a datagram server.
+    pub(crate) fn peer_of_shared_queue(
+        io: Arc<IoShared>,
+        address: Address,
+        channel: Arc<Channel<Outlet, IoHome>>,
+        peer: PeerId,
+    ) -> Self {
+        Self {
+            peer,
+            shared_queue: true,
+            ..Self::new(io.next_id(), address, io, channel, false)
+        }
+    }
+
+    fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {
+        if self.shared_queue && self.closing.load(Ordering::Relaxed) {
+            return Err(SendError::Closed);
+        }
+        self.channel.send(message, self.peer, call, deadline)
     }
 
     /// Whether the driver may hand out the next message.
@@ -289,10 +306,10 @@ impl LinkShared {
 
     pub(crate) fn statistics(&self) -> LinkStatistics {
         let sending = self.channel.read(|outbound| {
-            if self.peer == PeerId::SOLE {
-                outbound.statistics()
-            } else {
+            if self.shared_queue {
                 outbound.peer_statistics(self.peer)
+            } else {
+                outbound.statistics()
             }
         });
         LinkStatistics {
@@ -318,7 +335,7 @@ impl LinkShared {
     }
 
     /// The last callback has returned.
-    pub(crate) fn set_ended(&self, reason: Reason) {
+    pub(crate) fn finish(&self, reason: Reason) {
         self.life().ended = Some(reason);
         self.changed.notify_all();
     }
@@ -343,8 +360,10 @@ impl LinkShared {
     }
 
     pub(crate) fn stop_accepting(&self) {
-        // The queue of a datagram server is not one peer's to close; the driver closes the peer.
-        if self.peer == PeerId::SOLE {
+        // The queue of a datagram server is not one peer's to close.
+        if self.shared_queue {
+            self.closing.store(true, Ordering::Relaxed);
+        } else {
             self.channel.closing();
         }
     }

@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Budget, OutboundOptions};
+use tautline_session::{Budget, Outbound, OutboundOptions};
 
 use crate::address::Address;
-use crate::driver::{Command, IoShared, in_callback};
-use crate::handler::Unsent;
+use crate::channel::Channel;
+use crate::driver::{Command, IoHome, IoShared, in_callback};
+use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
+use crate::outlet::Outlet;
 use crate::statistics::LinkStatistics;
 use crate::transport::Listener;
 
@@ -33,7 +35,9 @@ pub struct ServerStatistics {
     pub accepted: u64,
     /// Peers turned away: over the connection limit, or refused by the accept callback.
     pub turned_away: u64,
-    /// Times that accepting failed; tried again after a pause. Nearly always a want of descriptors.
+    /// Times that accepting failed for want of descriptors or memory; tried again after a pause.
+    pub accept_shortages: u64,
+    /// Times that accepting failed for any other reason; tried again after a pause.
     pub accept_failures: u64,
 }
 
@@ -44,13 +48,23 @@ pub(crate) struct ServerShared {
     io: Arc<IoShared>,
     /// What all queues together may hold.
     budget: Arc<Budget>,
-    /// Gone once the server is stopped, by whichever thread: the address is free at once.
-    listener: Mutex<Option<Listener>>,
+    socket: ServerSocket,
     state: Mutex<State>,
     changed: Condvar,
     live: AtomicUsize,
     turned_away: AtomicU64,
+    accept_shortages: AtomicU64,
     accept_failures: AtomicU64,
+    /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
+    unreachable: AtomicU64,
+}
+
+/// What the server's peers share of the kernel.
+enum ServerSocket {
+    /// Gone once the server is stopped, by whichever thread: the address is free at once.
+    Stream(Mutex<Option<Listener>>),
+    /// One queue for all peers; the driver closes the socket.
+    Datagram(Arc<Channel<Outlet, IoHome>>),
 }
 
 #[derive(Default)]
@@ -60,6 +74,8 @@ struct State {
     /// What peers counted that have ended.
     gone: LinkStatistics,
     unsent: Unsent,
+    /// The driver has closed a datagram server's socket.
+    closed: bool,
 }
 
 impl Server {
@@ -104,8 +120,11 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// Aborts all peers. Outside callbacks the address is free again when this returns; it does not
+    /// wait for the peers' last callbacks.
     fn drop(&mut self) {
         self.shared.stop(Command::Abort);
+        self.shared.wait_socket_closed();
     }
 }
 
@@ -119,23 +138,48 @@ impl fmt::Debug for Server {
 }
 
 impl ServerShared {
-    pub(crate) fn new(
+    /// A server of streams.
+    pub(crate) fn of_streams(
         id: u64,
         listener: Listener,
         io: Arc<IoShared>,
         total_queue_limit_bytes: usize,
     ) -> Self {
+        let address = listener.local_address();
+        let socket = ServerSocket::Stream(Mutex::new(Some(listener)));
+        Self::new(id, address, socket, io, total_queue_limit_bytes)
+    }
+
+    /// A server of datagrams, whose queue has its own limit.
+    pub(crate) fn of_datagrams(
+        id: u64,
+        address: Address,
+        channel: Arc<Channel<Outlet, IoHome>>,
+        io: Arc<IoShared>,
+    ) -> Self {
+        Self::new(id, address, ServerSocket::Datagram(channel), io, usize::MAX)
+    }
+
+    fn new(
+        id: u64,
+        address: Address,
+        socket: ServerSocket,
+        io: Arc<IoShared>,
+        total_queue_limit_bytes: usize,
+    ) -> Self {
         Self {
             id,
-            address: listener.local_address(),
+            address,
             io,
-            listener: Mutex::new(Some(listener)),
+            socket,
             budget: Arc::new(Budget::new(total_queue_limit_bytes as u64)),
             state: Mutex::default(),
             changed: Condvar::new(),
             live: AtomicUsize::new(0),
             turned_away: AtomicU64::new(0),
+            accept_shortages: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
+            unreachable: AtomicU64::new(0),
         }
     }
 
@@ -153,16 +197,41 @@ impl ServerShared {
 
     /// The listening socket, `None` once the server was stopped. Held for single calls that do not
     /// wait.
+    ///
+    /// # Panics
+    /// If this is a datagram server, which has none.
     pub(crate) fn listener(&self) -> MutexGuard<'_, Option<Listener>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+        match &self.socket {
+            ServerSocket::Stream(listener) => {
+                listener.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            ServerSocket::Datagram(_) => unreachable!("datagram servers do not listen"),
+        }
     }
 
     pub(crate) fn turned_away(&self) {
         self.turned_away.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn accept_failed(&self) {
-        self.accept_failures.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn unreachable(&self) {
+        self.unreachable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The accept callback did not take a newcomer.
+    pub(crate) fn turn_away(&self, peer: &LinkShared, reason: Reason) {
+        self.turned_away();
+        peer.stop_accepting();
+        self.peer_ended(peer);
+        peer.finish(reason);
+    }
+
+    pub(crate) fn accept_failed(&self, shortage: bool) {
+        let counter = if shortage {
+            &self.accept_shortages
+        } else {
+            &self.accept_failures
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn peer_opened(&self, peer: &Arc<LinkShared>) {
@@ -189,23 +258,50 @@ impl ServerShared {
         for peer in state.live.values() {
             peers.add(&peer.statistics());
         }
+        peers.receiving.unreachable += self.unreachable.load(Ordering::Relaxed);
+        if let ServerSocket::Datagram(channel) = &self.socket {
+            peers.sending = channel.read(Outbound::statistics);
+        }
         ServerStatistics {
             peers,
             connected: state.live.len(),
             accepted: state.accepted,
             turned_away: self.turned_away.load(Ordering::Relaxed),
+            accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
             accept_failures: self.accept_failures.load(Ordering::Relaxed),
         }
     }
 
     /// Closes the listening socket, and has every peer end in this way.
     fn stop(&self, end: impl Fn(u64) -> Command) {
-        // The kernel forgets a closed descriptor's watch by itself (`epoll(7)`).
-        drop(self.listener().take());
-        self.io.command(Command::StopListening(self.id));
+        match &self.socket {
+            // The kernel forgets a closed descriptor's watch by itself (`epoll(7)`).
+            ServerSocket::Stream(_) => drop(self.listener().take()),
+            ServerSocket::Datagram(channel) => channel.closing(),
+        }
+        self.io.command(Command::StopServer(self.id));
         for (id, peer) in &self.state().live {
             peer.stop_accepting();
             self.io.command(end(*id));
+        }
+    }
+
+    /// The driver has closed a datagram server's socket.
+    pub(crate) fn socket_closed(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn wait_socket_closed(&self) {
+        if in_callback() || matches!(self.socket, ServerSocket::Stream(_)) {
+            return;
+        }
+        let mut state = self.state();
+        while !state.closed {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -220,7 +316,10 @@ impl ServerShared {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.unsent
+        let unsent = state.unsent;
+        drop(state);
+        self.wait_socket_closed();
+        unsent
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

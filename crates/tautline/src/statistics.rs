@@ -32,6 +32,9 @@ pub struct ReceiveStatistics {
     pub truncated: u64,
     /// Times that the network said a datagram did not arrive (ICMP).
     pub unreachable: u64,
+    /// Datagrams dropped because reading was paused: only for a peer of a datagram server, which shares
+    /// the kernel's buffer with others.
+    pub dropped_while_paused: u64,
     /// Reads asked of the kernel.
     pub read_calls: u64,
     /// Time since bytes last came; `None` before the first.
@@ -47,6 +50,7 @@ impl ReceiveStatistics {
         self.faults += other.faults;
         self.truncated += other.truncated;
         self.unreachable += other.unreachable;
+        self.dropped_while_paused += other.dropped_while_paused;
         self.read_calls += other.read_calls;
         self.last_receive_age = match (self.last_receive_age, other.last_receive_age) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -65,6 +69,7 @@ pub(crate) struct ReceiveCounters {
     faults: AtomicU64,
     truncated: AtomicU64,
     unreachable: AtomicU64,
+    dropped_while_paused: AtomicU64,
     read_calls: AtomicU64,
     /// 0 before the first.
     last_receive_ns: AtomicU64,
@@ -85,6 +90,10 @@ impl ReceiveCounters {
 
     pub(crate) fn truncation(&self) {
         add(&self.truncated, 1);
+    }
+
+    pub(crate) fn dropped_while_paused(&self) {
+        add(&self.dropped_while_paused, 1);
     }
 
     pub(crate) fn unreachable(&self) {
@@ -108,6 +117,7 @@ impl ReceiveCounters {
             faults: self.faults.load(Ordering::Relaxed),
             truncated: self.truncated.load(Ordering::Relaxed),
             unreachable: self.unreachable.load(Ordering::Relaxed),
+            dropped_while_paused: self.dropped_while_paused.load(Ordering::Relaxed),
             read_calls: self.read_calls.load(Ordering::Relaxed),
             last_receive_age: (last_receive_ns > 0)
                 .then(|| Duration::from_nanos(ns(Instant::now()).saturating_sub(last_receive_ns))),

@@ -4,21 +4,21 @@
 //! in [`crate::transport`].
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Interest;
-use tautline_session::{Caller, Discard, FrameFault, Inbound, Pressure, Tally};
+use tautline_session::{Caller, Discard, FrameFault, Inbound, Tally};
 
 use super::Alive;
+use super::audience::{Audience, Panicked};
 use super::home::Command;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::channel::Drained;
 use crate::error::Error;
-use crate::handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
-use crate::link::{Link, LinkShared};
+use crate::handler::{Event, Handler, Opened, Reason, Received, Unsent};
+use crate::link::LinkShared;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
@@ -26,19 +26,18 @@ use crate::transport::{self, Connecting, Socket, Target, Wait, is_icmp};
 
 /// One link as its I/O thread drives it.
 pub(crate) struct LinkDriver {
-    link: Link,
-    handler: Box<dyn Handler>,
+    audience: Audience,
     options: LinkOptions,
     stage: Stage,
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// A pause kept what was read already.
+    held: bool,
     our_side: Side,
     their_side: Side,
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
-    /// Pressure as the handler knows it.
-    told: Pressure,
     deadline: Option<Instant>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
@@ -131,23 +130,22 @@ impl LinkDriver {
         stage: Stage,
     ) -> Self {
         Self {
-            link: Link::uncounted(shared),
-            handler,
+            audience: Audience::new(shared, handler),
             inbound: Inbound::new(options.framing, options.frame_limit_bytes),
             options,
             stage,
             outlet: None,
+            held: false,
             our_side: Side::Open,
             their_side: Side::Open,
             awaits_room: false,
-            told: Pressure::Off,
             deadline: None,
             server: None,
         }
     }
 
     fn shared(&self) -> &Arc<LinkShared> {
-        self.link.shared()
+        self.audience.shared()
     }
 
     // --- connecting ---------------------------------------------------------------------------
@@ -271,7 +269,8 @@ impl LinkDriver {
             local,
             peer,
         };
-        self.tell(turn, |handler, link| handler.opened(link, &opened))
+        let told = self.audience.opened(&opened);
+        self.survive(told, turn)
     }
 
     // --- the turns of an open connection ------------------------------------------------------
@@ -317,10 +316,9 @@ impl LinkDriver {
     }
 
     fn read_into(&mut self, buffer: &mut [u8], to_the_end: bool, turn: &mut Turn) -> Alive {
-        if self.inbound.kept_bytes() > 0 && self.shared().delivers() {
-            // What a pause kept. A part of a frame alone delivers nothing.
-            let again = Instant::now();
-            if self.deliver(&[], again, false, turn) == Alive::No {
+        if self.held && self.shared().delivers() {
+            self.held = false;
+            if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
                 return Alive::No;
             }
         }
@@ -349,7 +347,8 @@ impl LinkDriver {
                 Err(error) if datagram && is_icmp(&error) => {
                     self.shared().counters.unreachable();
                     let event = Event::Unreachable(error);
-                    if self.tell(turn, |handler, link| handler.event(link, &event)) == Alive::No {
+                    let told = self.audience.event(&event);
+                    if self.survive(told, turn) == Alive::No {
                         return Alive::No;
                     }
                 }
@@ -362,26 +361,18 @@ impl LinkDriver {
 
     /// Hands out the messages in what one read brought.
     fn deliver(&mut self, bytes: &[u8], at: Instant, truncated: bool, turn: &mut Turn) -> Alive {
-        let Self {
-            link,
-            handler,
-            inbound,
-            outlet,
-            ..
-        } = self;
-        let shared = link.shared();
-        let datagram = outlet
-            .as_ref()
-            .is_some_and(|outlet| outlet.socket().kind().is_datagram());
+        let shared = Arc::clone(self.shared());
+        let (inbound, held) = (&mut self.inbound, &mut self.held);
+        let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
-        let mut hand_out = |message: &[u8]| {
-            messages += 1;
-            payload_bytes += message.len() as u64;
-            // The one dynamic call of the receive path: handlers of any type share a thread.
-            handler.message(link, message, received);
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = self.audience.tell(|handler, link| {
+            let mut hand_out = |message: &[u8]| {
+                messages += 1;
+                payload_bytes += message.len() as u64;
+                // The one dynamic call of the receive path: handlers of any type share a thread.
+                handler.message(link, message, received);
+            };
             if datagram {
                 hand_out(bytes);
                 return Ok(());
@@ -391,11 +382,12 @@ impl LinkDriver {
                 hand_out(frame?);
                 if !shared.delivers() {
                     frames.keep();
+                    *held = true;
                     break;
                 }
             }
             Ok(())
-        }));
+        });
         if truncated {
             shared.counters.truncation();
         }
@@ -405,7 +397,7 @@ impl LinkDriver {
         match outcome {
             Ok(Ok(())) => Alive::Yes,
             Ok(Err(fault)) => self.bad_frame(fault, turn),
-            Err(_) => self.end(Reason::Panicked, turn),
+            Err(Panicked) => self.end(Reason::Panicked, turn),
         }
     }
 
@@ -413,7 +405,7 @@ impl LinkDriver {
     pub(crate) fn serve(&mut self, turn: &mut Turn) -> Alive {
         match self.stage {
             Stage::Open | Stage::Closing(_) => {}
-            Stage::Ending(_) => return self.finish_end(turn),
+            Stage::Ending(_) => return self.finish_end(),
             Stage::Resolving
             | Stage::Connecting { .. }
             | Stage::WaitingForBacklog { .. }
@@ -442,7 +434,8 @@ impl LinkDriver {
         let Some(outlet) = &self.outlet else {
             return;
         };
-        if !awaits_room && !self.awaits_room {
+        // Told once, writability is told again after each time that the kernel was full.
+        if awaits_room == self.awaits_room {
             return;
         }
         self.awaits_room = awaits_room;
@@ -451,7 +444,7 @@ impl LinkDriver {
         } else {
             Interest::READABLE
         };
-        let (fd, id) = (outlet.socket().as_fd(), self.link.shared().id);
+        let (fd, id) = (outlet.socket().as_fd(), self.audience.shared().id);
         // It fails only for what is not registered, and this is.
         let reregistered = turn.reregister(fd, id, interest);
         debug_assert!(reregistered.is_ok(), "{reregistered:?}");
@@ -460,19 +453,18 @@ impl LinkDriver {
     fn tell_pressure(&mut self, turn: &mut Turn) -> Alive {
         match self.shared().channel.poll_pressure() {
             Some(pressure) => {
-                self.told = pressure;
-                self.tell(turn, |handler, link| handler.pressure(link, pressure))
+                let told = self.audience.pressure(pressure);
+                self.survive(told, turn)
             }
             None => Alive::Yes,
         }
     }
 
-    /// Calls the handler; a panic ends the link.
-    fn tell(&mut self, turn: &mut Turn, call: impl FnOnce(&mut dyn Handler, &Link)) -> Alive {
-        let Self { link, handler, .. } = self;
-        match catch_unwind(AssertUnwindSafe(|| call(&mut **handler, link))) {
+    /// A panic in a callback ends the link.
+    fn survive(&mut self, told: Result<(), Panicked>, turn: &mut Turn) -> Alive {
+        match told {
             Ok(()) => Alive::Yes,
-            Err(_) => self.end(Reason::Panicked, turn),
+            Err(Panicked) => self.end(Reason::Panicked, turn),
         }
     }
 
@@ -591,7 +583,8 @@ impl LinkDriver {
         if cut_bytes > 0 {
             self.shared().counters.fault();
             let event = Event::CutFrame { bytes: cut_bytes };
-            if self.tell(turn, |handler, link| handler.event(link, &event)) == Alive::No {
+            let told = self.audience.event(&event);
+            if self.survive(told, turn) == Alive::No {
                 return Alive::No;
             }
         }
@@ -599,8 +592,8 @@ impl LinkDriver {
             return self.end_our_side(turn);
         }
         if self.options.half_open && matches!(self.stage, Stage::Open) {
-            let event = Event::PeerFinished;
-            return self.tell(turn, |handler, link| handler.event(link, &event));
+            let told = self.audience.event(&Event::PeerFinished);
+            return self.survive(told, turn);
         }
         self.shared().channel.closing();
         if matches!(self.stage, Stage::Open) {
@@ -612,8 +605,8 @@ impl LinkDriver {
 
     fn bad_frame(&mut self, fault: FrameFault, turn: &mut Turn) -> Alive {
         self.shared().counters.fault();
-        let event = Event::BadFrame(fault);
-        match self.tell(turn, |handler, link| handler.event(link, &event)) {
+        let told = self.audience.event(&Event::BadFrame(fault));
+        match self.survive(told, turn) {
             Alive::Yes => self.end(Reason::BadFrame(fault), turn),
             Alive::No => Alive::No,
         }
@@ -677,10 +670,10 @@ impl LinkDriver {
             discarded_before,
             kernel_bytes,
         });
-        self.finish_end(turn)
+        self.finish_end()
     }
 
-    fn finish_end(&mut self, turn: &mut Turn) -> Alive {
+    fn finish_end(&mut self) -> Alive {
         let shared = Arc::clone(self.shared());
         if shared.channel.read(|outbound| outbound.is_writing()) {
             // The writer calls us when it is back.
@@ -689,34 +682,16 @@ impl LinkDriver {
         let Stage::Ending(ending) = std::mem::replace(&mut self.stage, Stage::Ended) else {
             return Alive::No;
         };
-        if ending.generation > 0 {
-            let mut queued = shared.channel.read(given_up);
-            queued -= ending.discarded_before;
-            let unsent = Unsent {
-                queued,
-                kernel_bytes: ending.kernel_bytes,
-            };
-            shared.set_closed(unsent);
-            // Whatever a panicking handler does now, the end is told and goes on.
-            let _ = self.tell_pressure(turn);
-            let closed = Closed {
-                generation: ending.generation,
-                reason: ending.reason.clone(),
-                unsent,
-            };
-            let _ = self.tell(turn, |handler, link| handler.closed(link, &closed));
-        }
-        let ended = Ended {
-            reason: ending.reason.clone(),
+        let mut queued = shared.channel.read(given_up);
+        queued -= ending.discarded_before;
+        let unsent = Unsent {
+            queued,
+            kernel_bytes: ending.kernel_bytes,
         };
-        let _ = self.tell(turn, |handler, link| handler.ended(link, &ended));
-        // What the handler holds is gone when `close` returns, even if dropping it panics.
-        let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(handler)));
+        self.audience.end(ending.generation, unsent, ending.reason);
         if let Some(server) = self.server.take() {
             server.peer_ended(&shared);
         }
-        shared.set_ended(ending.reason);
         Alive::No
     }
 
@@ -736,13 +711,6 @@ impl LinkDriver {
 fn given_up(outbound: &tautline_session::Outbound) -> Tally {
     let discarded = outbound.discarded();
     discarded.connection_lost + discarded.closed
-}
-
-/// In the place of a handler that has had its last call.
-struct Nobody;
-
-impl Handler for Nobody {
-    fn message(&mut self, _: &Link, _: &[u8], _: Received) {}
 }
 
 /// Reads of one link before others have their turn.

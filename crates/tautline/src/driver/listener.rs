@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Interest;
-use tautline_session::{Outbound, PeerId};
+use tautline_session::Outbound;
 
 use super::Alive;
 use super::home::IoHome;
@@ -17,7 +17,7 @@ use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
 use crate::server::ServerShared;
-use crate::transport::Socket;
+use crate::transport::{Socket, is_shortage};
 
 /// The application's word on a newcomer: its handler, or why not.
 pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send>;
@@ -78,10 +78,10 @@ impl ListenerDriver {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Alive::Yes;
                 }
-                Err(_) => {
+                Err(error) => {
                     // Out of descriptors, nearly always. The connection waits in the backlog, and
                     // trying again at once would only spin.
-                    self.server.accept_failed();
+                    self.server.accept_failed(is_shortage(&error));
                     self.retry_at = Some(Instant::now() + self.pause);
                     turn.set_timer(Instant::now() + self.pause, self.id());
                     self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -102,11 +102,9 @@ impl ListenerDriver {
         let shared = self.make_link(&socket, turn);
         self.server.peer_opened(&shared);
         let link = Link::uncounted(Arc::clone(&shared));
-        let answer = catch_unwind(AssertUnwindSafe(|| (self.accept)(&link)));
-        let handler = match answer {
-            Ok(Ok(handler)) => handler,
-            Ok(Err(refusal)) => return self.refuse(&shared, Reason::Refused(refusal)),
-            Err(_) => return self.refuse(&shared, Reason::Panicked),
+        let handler = match ask(&mut self.accept, &link) {
+            Ok(handler) => handler,
+            Err(reason) => return self.server.turn_away(&shared, reason),
         };
         let (id, options) = (shared.id, self.options.link.clone());
         let server = Arc::clone(&self.server);
@@ -128,16 +126,18 @@ impl ListenerDriver {
         let peer = socket.peer_address();
         // A client of a Unix socket has no name: the server's stands for the link.
         let address = peer.clone().unwrap_or_else(|| self.server.address.clone());
-        let shared = LinkShared::new(id, address, io, channel, PeerId::SOLE, false);
+        let shared = LinkShared::new(id, address, io, channel, false);
         shared.set_addresses(socket.local_address(), peer);
         Arc::new(shared)
     }
+}
 
-    fn refuse(&self, shared: &Arc<LinkShared>, reason: Reason) {
-        self.server.turned_away();
-        shared.stop_accepting();
-        self.server.peer_ended(shared);
-        shared.set_ended(reason);
+/// Asks the application for the newcomer's handler.
+pub(super) fn ask(accept: &mut Accept, link: &Link) -> Result<Box<dyn Handler>, Reason> {
+    match catch_unwind(AssertUnwindSafe(|| accept(link))) {
+        Ok(Ok(handler)) => Ok(handler),
+        Ok(Err(refusal)) => Err(Reason::Refused(refusal)),
+        Err(_) => Err(Reason::Panicked),
     }
 }
 

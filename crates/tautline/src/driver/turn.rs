@@ -19,8 +19,13 @@ pub(crate) struct Turn {
     pub(crate) buffer: Vec<u8>,
     /// Peers that a listener accepted in this turn.
     pub(crate) newcomers: Vec<(u64, Box<LinkDriver>)>,
+    /// New peers of a datagram server: the link's id, and the server's.
+    pub(crate) aliases: Vec<(u64, u64)>,
+    /// Peers of a datagram server that ended.
+    pub(crate) gone: Vec<u64>,
     registry: Registry,
     ready: Vec<u64>,
+    spare_ready: Vec<u64>,
     timers: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -30,8 +35,11 @@ impl Turn {
             io,
             buffer: vec![0; read_buffer_bytes],
             newcomers: Vec::new(),
+            aliases: Vec::new(),
+            gone: Vec::new(),
             registry,
             ready: Vec::new(),
+            spare_ready: Vec::new(),
             timers: BinaryHeap::new(),
         }
     }
@@ -76,8 +84,15 @@ impl Turn {
         self.timers.push(Reverse((at, id)));
     }
 
+    /// Who is ready. Give the list back when it is done: so turns allocate nothing.
     pub(super) fn take_ready(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.ready)
+        let spare = std::mem::take(&mut self.spare_ready);
+        std::mem::replace(&mut self.ready, spare)
+    }
+
+    pub(super) fn give_back_ready(&mut self, mut done: Vec<u64>) {
+        done.clear();
+        self.spare_ready = done;
     }
 
     pub(super) fn has_timers(&self) -> bool {

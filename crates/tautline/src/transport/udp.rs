@@ -157,6 +157,17 @@ impl Remote {
             interface,
         }
     }
+
+    /// The address of ours that it asked: told with the datagram, or the one the socket is bound to.
+    pub(crate) fn local_address(&self, bound: &Address) -> Option<Address> {
+        let (Some(ip), Address::Udp { port, .. }) = (self.local, bound) else {
+            return Some(bound.clone());
+        };
+        Some(Address::udp(match ip {
+            IpAddr::V4(_) => SocketAddr::new(ip, *port),
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, *port, 0, self.interface).into(),
+        }))
+    }
 }
 
 /// Errors that concern one datagram or the way to one peer, reported by the network or by our own

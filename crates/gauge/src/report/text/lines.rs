@@ -1,0 +1,71 @@
+//! Lines of words: wrapped, in ASCII, quoted for a shell.
+
+use super::WIDTH;
+
+/// The text in lines of at most [`WIDTH`], every line but the first indented.
+pub(super) fn wrapped(text: &str, indent: &str) -> String {
+    let leading = text.len() - text.trim_start().len();
+    let mut line = " ".repeat(leading);
+    let mut lines = String::new();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        // A word longer than a line (a path, a label) is cut: the width is a promise.
+        for piece in pieces(word) {
+            if !empty && line.len() + 1 + piece.len() > WIDTH {
+                lines.push_str(&line);
+                lines.push('\n');
+                line = indent.to_owned();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(piece);
+            empty = false;
+        }
+    }
+    lines.push_str(&line);
+    lines.push('\n');
+    lines
+}
+
+fn pieces(word: &str) -> Vec<&str> {
+    const LONGEST: usize = WIDTH - 8;
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while rest.len() > LONGEST {
+        let cut = (1..=LONGEST)
+            .rev()
+            .find(|&at| rest.is_char_boundary(at))
+            .unwrap_or(rest.len());
+        let (piece, more) = rest.split_at(cut);
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// What a terminal, a mail and a log all show alike. Labels and names come from outside: no escape
+/// sequence of theirs reaches the terminal.
+pub(super) fn ascii(page: &str) -> String {
+    page.chars()
+        .map(|c| {
+            if c == '\n' || (c.is_ascii() && !c.is_ascii_control()) {
+                c
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+/// A word as a shell takes it back.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,91 @@
+//! A link's handler, called so that a panic in it harms that link alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tautline_session::Pressure;
+
+use crate::handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+use crate::link::{Link, LinkShared};
+
+/// Whom the driver tells of a link: its handler, and through it the application.
+pub(crate) struct Audience {
+    link: Link,
+    handler: Box<dyn Handler>,
+    /// Pressure as the handler knows it.
+    told: Pressure,
+}
+
+/// The handler panicked: the link has to end.
+#[derive(Debug)]
+pub(crate) struct Panicked;
+
+impl Audience {
+    pub(crate) fn new(shared: Arc<LinkShared>, handler: Box<dyn Handler>) -> Self {
+        Self {
+            link: Link::uncounted(shared),
+            handler,
+            told: Pressure::Off,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<LinkShared> {
+        self.link.shared()
+    }
+
+    pub(crate) fn opened(&mut self, opened: &Opened) -> Result<(), Panicked> {
+        self.tell(|handler, link| handler.opened(link, opened))
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) -> Result<(), Panicked> {
+        self.tell(|handler, link| handler.event(link, event))
+    }
+
+    /// Tells the pressure state, if the handler knows another.
+    pub(crate) fn pressure(&mut self, pressure: Pressure) -> Result<(), Panicked> {
+        if pressure == self.told {
+            return Ok(());
+        }
+        self.told = pressure;
+        self.tell(|handler, link| handler.pressure(link, pressure))
+    }
+
+    /// The last calls. When this returns no callback of the link runs or will run, and what the handler
+    /// held is gone. Whatever a handler does here, the end goes on.
+    pub(crate) fn end(&mut self, generation: u64, unsent: Unsent, reason: Reason) {
+        let shared = Arc::clone(self.shared());
+        if generation > 0 {
+            shared.set_closed(unsent);
+            let _ = self.pressure(Pressure::Off);
+            let closed = Closed {
+                generation,
+                reason: reason.clone(),
+                unsent,
+            };
+            let _ = self.tell(|handler, link| handler.closed(link, &closed));
+        }
+        let ended = Ended {
+            reason: reason.clone(),
+        };
+        let _ = self.tell(|handler, link| handler.ended(link, &ended));
+        let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(handler)));
+        shared.finish(reason);
+    }
+
+    /// Calls the handler.
+    pub(crate) fn tell<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Handler, &Link) -> T,
+    ) -> Result<T, Panicked> {
+        let Self { link, handler, .. } = self;
+        catch_unwind(AssertUnwindSafe(|| call(&mut **handler, link))).map_err(|_| Panicked)
+    }
+}
+
+/// In the place of a handler that has had its last call.
+struct Nobody;
+
+impl Handler for Nobody {
+    fn message(&mut self, _: &Link, _: &[u8], _: Received) {}
+}

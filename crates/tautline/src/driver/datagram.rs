@@ -1,0 +1,415 @@
+//! A datagram server on its I/O thread: one socket, one queue, many peers.
+//!
+//! A peer is an address and the address of ours that it asked. It opens with its first datagram, closes
+//! by expiry, and when the table is full makes room by how long it was silent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::Interest;
+use tautline_session::{Caller, Discard, Pressure, Tally};
+
+use super::Alive;
+use super::audience::{Audience, Panicked};
+use super::home::IoHome;
+use super::listener::{Accept, ask};
+use super::turn::Turn;
+use crate::address::Address;
+use crate::channel::{Channel, Drained};
+use crate::handler::{Opened, Reason, Received, Unsent};
+use crate::link::{Link, LinkShared};
+use crate::options::ServerOptions;
+use crate::outlet::Outlet;
+use crate::server::ServerShared;
+use crate::transport::{Remote, is_icmp};
+
+/// The server's socket and its peers.
+pub(crate) struct DatagramDriver {
+    server: Arc<ServerShared>,
+    channel: Arc<Channel<Outlet, IoHome>>,
+    outlet: Arc<Outlet>,
+    options: ServerOptions,
+    accept: Accept,
+    peers: HashMap<Remote, Peer>,
+    /// The peer of each link, for commands.
+    links: HashMap<u64, Remote>,
+    pressure: Pressure,
+    awaits_room: bool,
+    /// No peer may be replaced before: all were active a moment ago.
+    full_until: Option<Instant>,
+    next_expiry: Instant,
+    /// The kernel could not watch the socket for us.
+    unwatched: bool,
+    /// The server was stopped: it ends with its last peer.
+    stopping: bool,
+}
+
+struct Peer {
+    audience: Audience,
+    last_receive: Instant,
+    /// Closing: ends when nothing waits for it, or at the deadline.
+    closing: Option<Option<Instant>>,
+}
+
+impl DatagramDriver {
+    pub(crate) fn new(
+        server: Arc<ServerShared>,
+        channel: Arc<Channel<Outlet, IoHome>>,
+        outlet: Arc<Outlet>,
+        options: ServerOptions,
+        accept: Accept,
+    ) -> Self {
+        Self {
+            server,
+            channel,
+            outlet,
+            next_expiry: Instant::now(),
+            options,
+            accept,
+            peers: HashMap::new(),
+            links: HashMap::new(),
+            pressure: Pressure::Off,
+            awaits_room: false,
+            full_until: None,
+            unwatched: false,
+            stopping: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.server.id
+    }
+
+    /// Starts to receive.
+    pub(crate) fn start(mut self: Box<Self>, turn: &mut Turn) -> Box<Self> {
+        let fd = self.outlet.socket().as_fd();
+        if turn.register(fd, self.id(), Interest::READABLE).is_err() {
+            // Out of kernel memory for one more watch: the expiry timer reads instead.
+            self.unwatched = true;
+        }
+        self.plan_expiry(Instant::now(), turn);
+        self
+    }
+
+    /// News from the kernel.
+    pub(crate) fn on_event(&mut self, event: &mio::event::Event, turn: &mut Turn) -> Alive {
+        if event.is_readable() || event.is_error() {
+            self.read_turn(turn);
+        }
+        if event.is_writable() && self.awaits_room {
+            self.serve(turn);
+        }
+        self.alive(turn)
+    }
+
+    pub(crate) fn carry_on(&mut self, turn: &mut Turn) -> Alive {
+        self.read_turn(turn);
+        self.serve(turn);
+        self.alive(turn)
+    }
+
+    /// Sends what waits, then tells pressure.
+    pub(crate) fn serve_queue(&mut self, turn: &mut Turn) -> Alive {
+        self.serve(turn);
+        self.alive(turn)
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        if now >= self.next_expiry {
+            if self.unwatched {
+                self.read_turn(turn);
+            }
+            self.expire(now, turn);
+            self.plan_expiry(now, turn);
+        }
+        self.end_closing(now, turn);
+        self.alive(turn)
+    }
+
+    /// The server was stopped: no newcomers, and its end when the last peer has ended.
+    pub(crate) fn stop(&mut self, turn: &mut Turn) -> Alive {
+        self.stopping = true;
+        self.alive(turn)
+    }
+
+    /// A peer closes: it ends when nothing waits for it, or at the deadline.
+    pub(crate) fn close_peer(
+        &mut self,
+        link: u64,
+        deadline: Option<Instant>,
+        turn: &mut Turn,
+    ) -> Alive {
+        let peer = self
+            .links
+            .get(&link)
+            .and_then(|remote| self.peers.get_mut(remote));
+        if let Some(peer) = peer {
+            peer.closing = Some(deadline);
+            if let Some(deadline) = deadline {
+                turn.set_timer(deadline, self.server.id);
+            }
+            self.serve(turn);
+        }
+        self.alive(turn)
+    }
+
+    /// A peer aborts.
+    pub(crate) fn abort_peer(&mut self, link: u64, turn: &mut Turn) -> Alive {
+        if let Some(remote) = self.links.get(&link).cloned() {
+            self.end_peer(&remote, Reason::Aborted, turn);
+        }
+        self.alive(turn)
+    }
+
+    fn alive(&mut self, turn: &mut Turn) -> Alive {
+        if !self.stopping || !self.peers.is_empty() {
+            return Alive::Yes;
+        }
+        turn.deregister(self.outlet.socket().as_fd());
+        self.channel.end(Discard::Closed);
+        Alive::No
+    }
+
+    /// Every datagram that came, up to a turn's share.
+    fn read_turn(&mut self, turn: &mut Turn) {
+        let mut buffer = std::mem::take(&mut turn.buffer);
+        for reads in 0.. {
+            if reads == READS_PER_TURN {
+                turn.again(self.id());
+                break;
+            }
+            match self.outlet.socket().recv_from(&mut buffer) {
+                Ok((arrived, remote)) => {
+                    let payload = &buffer[..arrived.bytes];
+                    self.deliver(remote, payload, arrived.truncated, turn);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                // The network's word on something sent; the socket lives on.
+                Err(error) if is_icmp(&error) => self.server.unreachable(),
+                // Out of kernel memory: what came is still there, and the next edge tells of it.
+                Err(_) => break,
+            }
+        }
+        turn.buffer = buffer;
+    }
+
+    fn deliver(&mut self, remote: Remote, payload: &[u8], truncated: bool, turn: &mut Turn) {
+        let at = Instant::now();
+        if !self.peers.contains_key(&remote) && !self.welcome(&remote, at, turn) {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&remote) else {
+            return;
+        };
+        peer.last_receive = at;
+        let shared = Arc::clone(peer.audience.shared());
+        shared.counters.read_call();
+        if truncated {
+            shared.counters.truncation();
+        }
+        if !shared.delivers() {
+            // Peers share the kernel's buffer: holding one's datagrams there would hold all.
+            shared.counters.dropped_while_paused();
+            return;
+        }
+        let bytes = payload.len() as u64;
+        let received = Received { at, truncated };
+        let told = peer
+            .audience
+            .tell(|handler, link| handler.message(link, payload, received));
+        shared.counters.read(1, bytes, bytes, at);
+        if let Err(Panicked) = told {
+            self.end_peer(&remote, Reason::Panicked, turn);
+        }
+    }
+
+    /// Makes a peer of whoever sent a datagram from an address not known yet.
+    fn welcome(&mut self, remote: &Remote, now: Instant, turn: &mut Turn) -> bool {
+        if self.stopping {
+            return false;
+        }
+        if self.peers.len() >= self.options.connection_limit && !self.replace_one(now, turn) {
+            self.server.turned_away();
+            return false;
+        }
+        let peer_id = self.channel.open_peer();
+        let io = Arc::clone(&turn.io);
+        let address = Address::udp(remote.address);
+        let channel = Arc::clone(&self.channel);
+        let shared = LinkShared::peer_of_shared_queue(io, address.clone(), channel, peer_id);
+        let shared = Arc::new(shared);
+        let local = remote.local_address(&self.server.address);
+        shared.set_addresses(local.clone(), Some(address.clone()));
+        self.server.peer_opened(&shared);
+        let link = Link::uncounted(Arc::clone(&shared));
+        let handler = match ask(&mut self.accept, &link) {
+            Ok(handler) => handler,
+            Err(reason) => {
+                self.channel.close_peer(peer_id, Discard::Closed);
+                self.server.turn_away(&shared, reason);
+                return false;
+            }
+        };
+        if let Outlet::Shared(_, remotes) = &*self.outlet {
+            remotes.set(peer_id, Some(remote.clone()));
+        }
+        shared.set_open();
+        self.links.insert(shared.id, remote.clone());
+        turn.aliases.push((shared.id, self.server.id));
+        let mut audience = Audience::new(shared, handler);
+        let opened = Opened {
+            generation: 1,
+            local,
+            peer: Some(address),
+        };
+        let told = audience.opened(&opened);
+        let told = told.and_then(|()| audience.pressure(self.pressure));
+        let peer = Peer {
+            audience,
+            last_receive: now,
+            closing: None,
+        };
+        self.peers.insert(remote.clone(), peer);
+        if let Err(Panicked) = told {
+            self.end_peer(remote, Reason::Panicked, turn);
+        }
+        told.is_ok()
+    }
+
+    /// Replaces the peer that was silent longest, but never one active a moment ago.
+    fn replace_one(&mut self, now: Instant, turn: &mut Turn) -> bool {
+        if self.full_until.is_some_and(|until| now < until) {
+            // So a flood of new addresses does not search the table for each.
+            return false;
+        }
+        let silent = self.peers.iter().min_by_key(|(_, peer)| peer.last_receive);
+        let Some((remote, peer)) = silent else {
+            return false;
+        };
+        if now.duration_since(peer.last_receive) < ACTIVE {
+            self.full_until = Some(peer.last_receive + ACTIVE);
+            return false;
+        }
+        let remote = remote.clone();
+        self.end_peer(&remote, Reason::Expired, turn);
+        true
+    }
+
+    fn expire(&mut self, now: Instant, turn: &mut Turn) {
+        let silent_since = |peer: &Peer| now.duration_since(peer.last_receive);
+        let expired: Vec<Remote> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| silent_since(peer) >= self.options.peer_expiry)
+            .map(|(remote, _)| remote.clone())
+            .collect();
+        for remote in expired {
+            self.end_peer(&remote, Reason::Expired, turn);
+        }
+    }
+
+    /// Looks eight times in an expiry, so that a peer is gone at most an eighth late.
+    fn plan_expiry(&mut self, now: Instant, turn: &mut Turn) {
+        let pause = (self.options.peer_expiry / 8).clamp(EXPIRY_LEAST, EXPIRY_MOST);
+        self.next_expiry = now + pause;
+        turn.set_timer(self.next_expiry, self.server.id);
+    }
+
+    fn serve(&mut self, turn: &mut Turn) {
+        match self.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
+            Drained::Idle => self.await_room(false, turn),
+            Drained::More => turn.again(self.id()),
+            Drained::Blocked => self.await_room(true, turn),
+            // A datagram that cannot be sent is given up alone; nothing breaks the socket.
+            Drained::Broken(_) => {}
+        }
+        if let Some(pressure) = self.channel.poll_pressure() {
+            self.pressure = pressure;
+            let remotes: Vec<Remote> = self.peers.keys().cloned().collect();
+            for remote in remotes {
+                let told = self
+                    .peers
+                    .get_mut(&remote)
+                    .map_or(Ok(()), |peer| peer.audience.pressure(pressure));
+                if let Err(Panicked) = told {
+                    self.end_peer(&remote, Reason::Panicked, turn);
+                }
+            }
+        }
+        self.end_closing(Instant::now(), turn);
+    }
+
+    fn await_room(&mut self, awaits_room: bool, turn: &Turn) {
+        if awaits_room == self.awaits_room {
+            return;
+        }
+        self.awaits_room = awaits_room;
+        let interest = if awaits_room {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        let reregistered = turn.reregister(self.outlet.socket().as_fd(), self.id(), interest);
+        debug_assert!(reregistered.is_ok(), "{reregistered:?}");
+    }
+
+    /// Peers that close, and for whom nothing waits any more or no time is left.
+    fn end_closing(&mut self, now: Instant, turn: &mut Turn) {
+        let done = |peer: &Peer| {
+            let deadline = peer.closing?;
+            let expired = deadline.is_some_and(|deadline| deadline <= now);
+            let id = peer.audience.shared().peer;
+            let waits = self.channel.read(|outbound| outbound.waiting_for(id));
+            Some(expired || waits.is_zero())
+        };
+        let done: Vec<Remote> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| done(peer) == Some(true))
+            .map(|(remote, _)| remote.clone())
+            .collect();
+        for remote in done {
+            self.end_peer(&remote, Reason::Closed, turn);
+        }
+    }
+
+    fn end_peer(&mut self, remote: &Remote, reason: Reason, turn: &mut Turn) {
+        let Some(mut peer) = self.peers.remove(remote) else {
+            return;
+        };
+        let shared = Arc::clone(peer.audience.shared());
+        let cause = match reason {
+            Reason::Closed | Reason::Aborted => Discard::Closed,
+            _ => Discard::ConnectionLost,
+        };
+        let queued: Tally = self.channel.close_peer(shared.peer, cause);
+        if let Outlet::Shared(_, remotes) = &*self.outlet {
+            remotes.set(shared.peer, None);
+        }
+        self.links.remove(&shared.id);
+        turn.gone.push(shared.id);
+        let unsent = Unsent {
+            queued,
+            kernel_bytes: None,
+        };
+        peer.audience.end(1, unsent, reason);
+        self.server.peer_ended(&shared);
+    }
+}
+
+impl Drop for DatagramDriver {
+    fn drop(&mut self) {
+        self.server.socket_closed();
+    }
+}
+
+/// A peer heard of so lately is never replaced.
+const ACTIVE: Duration = Duration::from_secs(1);
+/// Datagrams received before others have their turn.
+const READS_PER_TURN: usize = 64;
+/// Blocks sent before others have their turn.
+const BLOCKS_PER_TURN: usize = 4;
+/// Bounds of the pause between two looks at who has expired.
+const EXPIRY_LEAST: Duration = Duration::from_millis(10);
+const EXPIRY_MOST: Duration = Duration::from_secs(10);

@@ -1,0 +1,255 @@
+//! Connections to test on: both ends ours, or one of them a raw peer.
+
+use std::net::UdpSocket;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use tautline::{
+    Address, Ended, Handler, IoOptions, IoThread, Link, LinkOptions, Received, Server,
+    ServerOptions,
+};
+
+use super::{
+    Inbox, Place, RawListener, RawPeer, RawStream, Recorder, Transport, WATCHDOG, fresh, recorder,
+};
+
+pub(crate) fn start() -> IoThread {
+    IoThread::start(IoOptions::default()).unwrap()
+}
+
+/// The default options, with borders kept.
+pub(crate) fn framed(transport: Transport) -> LinkOptions {
+    LinkOptions {
+        framing: transport.framing(),
+        ..LinkOptions::default()
+    }
+}
+
+/// An address where nobody listens.
+pub(crate) fn nobody() -> Address {
+    let name = format!("uds://@tautline-nobody-{}", std::process::id());
+    name.parse().unwrap()
+}
+
+/// A link of ours, open, to a raw peer that accepted it.
+pub(crate) fn client_of_raw(
+    io: &IoThread,
+    listener: &RawListener,
+    options: LinkOptions,
+    handler: Recorder,
+) -> (Link, RawStream) {
+    let link = io.connect(&listener.address(), options, handler).unwrap();
+    let peer = listener.accept();
+    link.wait_open(WATCHDOG).unwrap();
+    (link, peer)
+}
+
+/// A link of ours, open, to a raw peer on any transport.
+pub(crate) fn reach(
+    io: &IoThread,
+    transport: Transport,
+    options: LinkOptions,
+    handler: Recorder,
+) -> (Link, RawPeer) {
+    if transport.is_stream() {
+        let listener = RawListener::bind(transport);
+        let (link, peer) = client_of_raw(io, &listener, options, handler);
+        return (link, RawPeer::Stream(peer));
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let address = Address::udp(socket.local_addr().unwrap());
+    let link = io.connect(&address, options, handler).unwrap();
+    link.wait_open(WATCHDOG).unwrap();
+    let Some(Address::Udp { host, port }) = link.local_address() else {
+        panic!("an open UDP link has an address");
+    };
+    socket.connect((host.as_str(), port)).unwrap();
+    (link, RawPeer::Datagram(socket))
+}
+
+/// A server of ours with one peer, which is raw.
+pub(crate) fn server_of_raw(
+    io: &IoThread,
+    transport: Transport,
+    options: ServerOptions,
+    handler: Recorder,
+) -> (Served, RawStream) {
+    let served = Served::listen(io, transport, options, vec![handler]);
+    let raw = RawStream::connect(&served.server.local_address());
+    (served, raw)
+}
+
+/// A server with a handler ready for each peer that will come; whoever comes after is refused.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    peers: Receiver<Link>,
+    _place: Place,
+}
+
+impl Served {
+    pub(crate) fn listen(
+        io: &IoThread,
+        transport: Transport,
+        options: ServerOptions,
+        handlers: Vec<Recorder>,
+    ) -> Self {
+        let place = fresh(transport);
+        let (accepted, peers) = mpsc::channel();
+        let mut handlers = handlers.into_iter();
+        let server = io
+            .listen(&place.address, options, move |peer: &Link| {
+                let handler = handlers.next().ok_or("no handler is left")?;
+                // The test may be over.
+                let _ = accepted.send(peer.clone());
+                Ok(handler)
+            })
+            .unwrap();
+        Self {
+            server,
+            peers,
+            _place: place,
+        }
+    }
+
+    /// The next peer that was accepted.
+    pub(crate) fn peer(&self) -> Link {
+        self.peers.recv_timeout(WATCHDOG).unwrap()
+    }
+}
+
+/// A client and a server of ours, each on a thread of its own, connected.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) client: Link,
+    pub(crate) client_inbox: Inbox,
+    pub(crate) peer: Link,
+    pub(crate) peer_inbox: Inbox,
+    pub(crate) served: Served,
+    pub(crate) client_io: IoThread,
+    pub(crate) server_io: IoThread,
+}
+
+impl Pair {
+    /// Both ends with the same options, recorders that only record, and `opened` told already.
+    pub(crate) fn open(transport: Transport, options: &LinkOptions) -> Self {
+        let (client, client_inbox) = recorder();
+        let (peer, peer_inbox) = recorder();
+        let pair = Self::connect(
+            transport,
+            options,
+            options,
+            (client, client_inbox),
+            (peer, peer_inbox),
+        );
+        pair.client_inbox.expect_opened();
+        pair.peer_inbox.expect_opened();
+        if !transport.is_stream() {
+            assert_eq!(pair.peer_inbox.expect_message(), GREETING);
+        }
+        pair
+    }
+
+    /// Connected, with nothing taken out of the inboxes.
+    pub(crate) fn connect(
+        transport: Transport,
+        client_options: &LinkOptions,
+        peer_options: &LinkOptions,
+        (client_handler, client_inbox): (Recorder, Inbox),
+        (peer_handler, peer_inbox): (Recorder, Inbox),
+    ) -> Self {
+        let (client_io, server_io) = (start(), start());
+        let options = ServerOptions {
+            link: peer_options.clone(),
+            ..ServerOptions::default()
+        };
+        let served = Served::listen(&server_io, transport, options, vec![peer_handler]);
+        let address = served.server.local_address();
+        let client = client_io
+            .connect(&address, client_options.clone(), client_handler)
+            .unwrap();
+        client.wait_open(WATCHDOG).unwrap();
+        if !transport.is_stream() {
+            // A datagram server's peer is opened by its first datagram.
+            client.send(GREETING).unwrap();
+        }
+        let peer = served.peer();
+        peer.wait_open(WATCHDOG).unwrap();
+        Self {
+            client,
+            client_inbox,
+            peer,
+            peer_inbox,
+            served,
+            client_io,
+            server_io,
+        }
+    }
+}
+
+const GREETING: &[u8] = b"here I am";
+
+/// Keeps an I/O thread inside a callback until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    _opens_when_dropped: Sender<()>,
+}
+
+/// Holds an I/O thread inside a callback: nothing is read or written by it.
+pub(crate) fn hold(io: &IoThread) -> Gate {
+    hold_after(io, || {}).0
+}
+
+impl Gate {
+    /// Acts inside a callback, and then stays in it.
+    pub(crate) fn after<T: Send + 'static>(
+        io: &IoThread,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> (Self, T) {
+        hold_after(io, act)
+    }
+}
+
+/// Acts on the I/O thread, inside a callback of some link.
+pub(crate) fn inside_callback<T: Send + 'static>(
+    io: &IoThread,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    hold_after(io, act).1
+}
+
+fn hold_after<T: Send + 'static>(
+    io: &IoThread,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> (Gate, T) {
+    let (open, opened) = mpsc::channel::<()>();
+    let (inside, entered) = mpsc::channel();
+    let act = move || {
+        // The test may have given up.
+        let _ = inside.send(act());
+        // Ends when the gate is dropped.
+        let _ = opened.recv();
+    };
+    // Nobody is there, so that `ended` is the first call, and comes at once.
+    drop(
+        io.connect(&nobody(), LinkOptions::default(), AtTheEnd(Some(act)))
+            .unwrap(),
+    );
+    let outcome = entered.recv_timeout(WATCHDOG).unwrap();
+    let gate = Gate {
+        _opens_when_dropped: open,
+    };
+    (gate, outcome)
+}
+
+struct AtTheEnd<F>(Option<F>);
+
+impl<F: FnOnce() + Send + 'static> Handler for AtTheEnd<F> {
+    fn message(&mut self, _: &Link, _: &[u8], _: Received) {}
+
+    fn ended(&mut self, _: &Link, _: &Ended) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}

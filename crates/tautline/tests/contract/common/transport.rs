@@ -1,0 +1,70 @@
+//! The transports, and fresh addresses on them.
+
+use tautline::{Address, Framing, UdsName};
+use tempfile::TempDir;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Uds,
+    Udp,
+}
+
+/// Named as in the tables.
+pub(crate) const fn tcp() -> Transport {
+    Transport::Tcp
+}
+
+pub(crate) const fn uds() -> Transport {
+    Transport::Uds
+}
+
+pub(crate) const fn udp() -> Transport {
+    Transport::Udp
+}
+
+impl Transport {
+    pub(crate) const fn is_stream(self) -> bool {
+        !matches!(self, Self::Udp)
+    }
+
+    /// What keeps the borders of messages here.
+    pub(crate) const fn framing(self) -> Framing {
+        match self {
+            Self::Tcp | Self::Uds => Framing::length_prefix(),
+            Self::Udp => Framing::Raw,
+        }
+    }
+
+    /// What a message weighs here.
+    pub(crate) const fn encoded(self, payload_bytes: usize) -> usize {
+        match self {
+            Self::Tcp | Self::Uds => 4 + payload_bytes,
+            Self::Udp => payload_bytes,
+        }
+    }
+}
+
+/// An address that nobody uses, with the folder it stands in.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) address: Address,
+    _folder: Option<TempDir>,
+}
+
+/// Somewhere to listen.
+pub(crate) fn fresh(transport: Transport) -> Place {
+    let (address, folder) = match transport {
+        Transport::Tcp => ("tcp://127.0.0.1:0".parse().unwrap(), None),
+        Transport::Udp => ("udp://127.0.0.1:0".parse().unwrap(), None),
+        Transport::Uds => {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("x.sock");
+            (Address::Uds(UdsName::Path(path)), Some(folder))
+        }
+    };
+    Place {
+        address,
+        _folder: folder,
+    }
+}
