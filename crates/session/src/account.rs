@@ -16,6 +16,7 @@ pub struct Tally {
 
 impl Tally {
     /// One message of this length.
+    #[inline]
     pub const fn one(bytes: usize) -> Self {
         Self {
             messages: 1,
@@ -24,11 +25,13 @@ impl Tally {
     }
 
     /// Nothing at all.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.messages == 0 && self.bytes == 0
     }
 
     /// The larger of each, for peaks.
+    #[inline]
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             messages: self.messages.max(other.messages),
@@ -40,6 +43,7 @@ impl Tally {
 impl Add for Tally {
     type Output = Self;
 
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self {
             messages: self.messages + other.messages,
@@ -49,12 +53,14 @@ impl Add for Tally {
 }
 
 impl AddAssign for Tally {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
 impl SubAssign for Tally {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         debug_assert!(self.messages >= other.messages && self.bytes >= other.bytes);
         self.messages -= other.messages;
@@ -164,6 +170,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Accepted, and neither written nor discarded yet.
+    #[inline]
     pub(crate) fn waiting(&self) -> Tally {
         let mut waiting = self.accepted;
         waiting -= self.written;

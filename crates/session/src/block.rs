@@ -147,14 +147,20 @@ impl Block {
         Some(Tally::one(message.bytes as usize - self.cut_bytes))
     }
 
+    #[inline]
     pub(crate) const fn fits(&self, encoded_bytes: usize) -> bool {
         self.bytes.capacity() - self.bytes.len() >= encoded_bytes
             && self.messages.len() < BLOCK_MESSAGES
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, header: &[u8], payload: &[u8], peer: PeerId) {
         let encoded_bytes = header.len() + payload.len();
-        self.bytes.extend_from_slice(header);
+        match <&[u8; 4]>::try_from(header) {
+            // The usual header, in one store instead of a call.
+            Ok(header) => self.bytes.extend_from_slice(header),
+            Err(_) => self.bytes.extend_from_slice(header),
+        }
         self.bytes.extend_from_slice(payload);
         self.messages.push(Message {
             // The payload limit keeps an encoded message within 32 bits.

@@ -45,6 +45,7 @@ impl Framing {
     }
 
     /// Bytes that this framing adds to a message.
+    #[inline]
     pub const fn header_bytes(self) -> usize {
         match self {
             Self::Raw => 0,
@@ -68,21 +69,19 @@ impl Framing {
 
     /// The bytes that go before a payload of this length, which is within
     /// [`payload_limit_bytes`](Self::payload_limit_bytes).
+    #[inline]
     pub fn header(self, payload_bytes: usize) -> Header {
         debug_assert!(payload_bytes <= self.payload_limit_bytes());
         match self {
             Self::Raw => Header::default(),
             Self::LengthPrefix { width, order } => {
-                let skipped = 4 - width.bytes();
-                // Checked before by the payload limit: the cut-off bytes are zero.
+                // Checked before by the payload limit: the bytes that do not fit are zero.
                 let length = payload_bytes as u32;
-                let mut bytes = [0; 4];
-                match order {
-                    ByteOrder::Big => {
-                        bytes[..width.bytes()].copy_from_slice(&length.to_be_bytes()[skipped..])
-                    }
-                    ByteOrder::Little => bytes = length.to_le_bytes(),
-                }
+                let unused_bits = 32 - 8 * width.bytes() as u32;
+                let bytes = match order {
+                    ByteOrder::Big => (length << unused_bits).to_be_bytes(),
+                    ByteOrder::Little => length.to_le_bytes(),
+                };
                 Header {
                     bytes,
                     length: width.bytes() as u8,
@@ -95,6 +94,7 @@ impl Framing {
     ///
     /// A pure function: it keeps nothing between calls, so the same frames come out wherever the
     /// input was cut. A payload above `limit_bytes` is a fault, known from its header alone.
+    #[inline]
     pub fn parse(self, bytes: &[u8], limit_bytes: usize) -> Step {
         match self {
             Self::Raw if bytes.is_empty() => Step::Incomplete { needed_bytes: 1 },
@@ -131,6 +131,7 @@ impl Framing {
 }
 
 impl PrefixWidth {
+    #[inline]
     const fn bytes(self) -> usize {
         match self {
             Self::One => 1,
@@ -141,6 +142,7 @@ impl PrefixWidth {
 }
 
 impl ByteOrder {
+    #[inline]
     fn read(self, prefix: &[u8]) -> usize {
         let append = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
         match self {
@@ -160,6 +162,7 @@ pub struct Header {
 impl std::ops::Deref for Header {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }

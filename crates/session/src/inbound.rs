@@ -33,6 +33,7 @@ impl Inbound {
     }
 
     /// Takes what one read returned. `bytes` may be empty, to go on after a pause.
+    #[inline]
     pub const fn frames<'a>(&'a mut self, bytes: &'a [u8]) -> Frames<'a> {
         Frames {
             inbound: self,
@@ -80,6 +81,7 @@ impl Frames<'_> {
         clippy::should_implement_trait,
         reason = "the payload borrows from self, which Iterator cannot say"
     )]
+    #[inline]
     pub fn next(&mut self) -> Option<Result<&[u8], FrameFault>> {
         match self.locate()? {
             Ok(Place::Carry(range)) => Some(Ok(&self.inbound.carry[range])),
@@ -99,6 +101,7 @@ impl Frames<'_> {
         }
     }
 
+    #[inline]
     fn locate(&mut self) -> Option<Result<Place, FrameFault>> {
         let (framing, limit_bytes) = (self.inbound.framing, self.inbound.frame_limit_bytes);
         while self.inbound.kept_bytes() > 0 {

@@ -268,6 +268,7 @@ impl Outbound {
     }
 
     /// What waits or is in flight: the limits are judged by it.
+    #[inline]
     pub fn waiting(&self) -> Tally {
         self.queue.tally() + self.in_flight
     }
@@ -316,6 +317,7 @@ impl Outbound {
 
     /// Pressure is of an open connection. A message that its sender is writing counts only after
     /// that: most such writes are done before anybody could act on it.
+    #[inline]
     fn judge_pressure(&mut self) {
         match (self.stage, self.writer) {
             (Stage::NotOpen | Stage::Ended, _) => {}
@@ -334,6 +336,7 @@ impl Outbound {
         self.give_back(reserved.bytes);
     }
 
+    #[inline]
     fn give_back(&self, bytes: u64) {
         if let Some(budget) = &self.budget {
             budget.give_back(bytes);
@@ -341,6 +344,7 @@ impl Outbound {
     }
 
     /// The queue's own account, and the peer's where several share it.
+    #[inline]
     fn each_account(&mut self, peer: PeerId, mut change: impl FnMut(&mut Account)) {
         change(&mut self.account);
         if let Some(peers) = &mut self.peers

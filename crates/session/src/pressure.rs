@@ -31,6 +31,7 @@ impl PressureGauge {
     }
 
     /// Compares what waits with the marks. Between them nothing changes.
+    #[inline]
     pub(crate) const fn judge(&mut self, waiting: Tally) {
         let crossed = if self.on {
             waiting.bytes <= self.limit.bytes / 4 && waiting.messages <= self.limit.messages / 4
@@ -52,6 +53,7 @@ impl PressureGauge {
         Some(if self.on { Pressure::On } else { Pressure::Off })
     }
 
+    #[inline]
     pub(crate) const fn untold(&self) -> bool {
         self.on != self.told_on
     }

@@ -17,20 +17,24 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
+    #[inline]
     pub(crate) const fn tally(&self) -> Tally {
         self.tally
     }
 
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.tally.messages == 0
     }
 
     /// Whether the clock has to be read for the next message.
+    #[inline]
     pub(crate) const fn wants_time(&self) -> bool {
         self.is_empty() || self.group.is_full()
     }
 
     /// Appends one message; with the time if [`wants_time`](Self::wants_time).
+    #[inline]
     pub(crate) fn push(
         &mut self,
         header: &[u8],

@@ -44,10 +44,12 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
+    #[inline]
     pub(crate) const fn anyone_waits(&self) -> bool {
         self.waiting > 0
     }
 
+    #[inline]
     pub(crate) const fn granted(&self) -> Tally {
         self.granted
     }

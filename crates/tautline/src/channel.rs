@@ -14,7 +14,8 @@ use tautline_session::{
 };
 
 use crate::error::{FlushError, SendError};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
+use crate::transport::is_transient;
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -121,6 +122,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     drop(state);
                     if wake {
                         self.home.call_driver();
+                        if caller == Caller::Thread {
+                            let now_ns = self.home.now_ns();
+                            lock(&self.state).outbound.woke_driver(now_ns);
+                        }
                     }
                     return Ok(());
                 }
@@ -133,14 +138,18 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 Offer::Refused(Refusal::WouldWait) if !flushed => {
                     // A callback may not wait, but it may make room by writing itself.
                     drop(state);
-                    self.flush_from_callback(caller);
+                    self.flush_from_callback();
                     flushed = true;
                     state = lock(&self.state);
                     offer = state
                         .outbound
                         .offer(message, peer, call, caller, &self.home);
                 }
-                Offer::Refused(refusal) => return Err(refused(refusal)),
+                Offer::Refused(refusal) => {
+                    // A wait in vain may have passed its place on.
+                    self.publish(state);
+                    return Err(refused(refusal));
+                }
             }
         }
     }
@@ -154,6 +163,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let mut state = lock(&self.state);
         let generation = state.outbound.generation();
         state.flushing += 1;
+        let mut in_time = true;
         let flushed = loop {
             if state.outlet.is_none() || state.outbound.generation() != generation {
                 break Err(FlushError::NotConnected);
@@ -161,13 +171,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             if state.outbound.is_drained() {
                 break Ok(());
             }
-            match wait(&self.drained, state, deadline) {
-                (guard, true) => state = guard,
-                (guard, false) => {
-                    state = guard;
-                    break Err(FlushError::TimedOut);
-                }
+            if !in_time {
+                break Err(FlushError::TimedOut);
             }
+            state = wait_until(&self.drained, &self.state, state, deadline);
+            in_time = !deadline.is_some_and(is_past);
         };
         state.flushing -= 1;
         flushed
@@ -214,9 +222,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     pub(crate) fn end(&self, cause: Discard) -> Tally {
         let mut state = lock(&self.state);
         let given_up = state.outbound.end(cause, &self.home);
-        state.outlet = None;
+        // Dropped without the lock: the last one closes a descriptor.
+        let outlet = state.outlet.take();
         state.ending = true;
         self.publish(state);
+        drop(outlet);
         given_up
     }
 
@@ -226,16 +236,21 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// Writes up to `blocks` blocks of what waits: the driver's share of a turn.
     pub(crate) fn drain(&self, caller: Caller, blocks: usize) -> Drained {
-        for _ in 0..blocks {
+        for block in 0..blocks {
             let mut state = lock(&self.state);
-            let Some(taken) = state.outbound.take(caller, &self.home) else {
+            let taken = match (caller, block) {
+                (Caller::Driver, 0) => state.outbound.take(caller, &self.home),
+                // Calls since then are still on their way.
+                _ => state.outbound.take_more(caller, &self.home),
+            };
+            let Some(taken) = taken else {
                 return Drained::Idle;
             };
             let outlet = state.outlet.clone();
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, broken) = self.write_taken(&outlet, taken);
+            let (settled, broken) = self.write_taken(outlet, taken);
             if let Some(error) = broken {
                 return Drained::Broken(error);
             }
@@ -262,6 +277,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         drop(state);
         let outlet = outlet.expect("a connection is open");
         let written = write_one(&*outlet, &header, message, peer);
+        // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
+        drop(outlet);
         let mut state = lock(&self.state);
         let mut wake = state
             .outbound
@@ -273,9 +290,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
-    fn write_taken(&self, outlet: &O, taken: Taken) -> (Settled, Option<io::Error>) {
+    fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<io::Error>) {
         if outlet.is_datagram() {
-            let (sent, stopped) = write_datagrams(outlet, &taken);
+            let (sent, stopped) = write_datagrams(&*outlet, &taken);
+            drop(outlet);
             let settle = |state: &mut State<O>| {
                 state
                     .outbound
@@ -283,7 +301,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             };
             return (self.settle(settle), None);
         }
-        let (written_bytes, broken) = write_stream(outlet, taken.bytes());
+        let (written_bytes, broken) = write_stream(&*outlet, taken.bytes());
+        drop(outlet);
         let settle = |state: &mut State<O>| {
             state
                 .outbound
@@ -305,11 +324,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// One flush by a thread inside a callback, on whichever I/O thread.
     #[cold]
-    fn flush_from_callback(&self, caller: Caller) {
-        let drained = self.drain(caller, 1);
-        // The driver asks the kernel for writability, and meets the error that broke the connection.
-        let unfinished = !matches!(drained, Drained::Idle);
-        if unfinished || lock(&self.state).outbound.needs_driver() {
+    fn flush_from_callback(&self) {
+        // On the driver's own thread too it is a guest's write: the driver has not come yet. When it
+        // does, it asks the kernel for writability, or meets the error that broke the connection.
+        let _ = self.drain(Caller::Callback, 1);
+        if lock(&self.state).outbound.needs_driver() {
             self.home.call_driver();
         }
     }
@@ -339,10 +358,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 (true, None, poll) => poll,
                 (_, deadline, _) => deadline,
             };
-            let (guard, _) = wait(&condvar, state, until);
-            state = guard;
+            state = wait_until(&condvar, &self.state, state, until);
             state.outbound.grant();
-            in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
+            in_time = !deadline.is_some_and(is_past);
         }
         state.parked.retain(|parked| parked.ticket != ticket);
         state.spare.push(condvar);
@@ -391,7 +409,7 @@ pub(crate) fn write_one(
     match outlet.write(header, message, peer) {
         Ok(written_bytes) if written_bytes == encoded_bytes => DirectWrite::Whole,
         Ok(written_bytes) => DirectWrite::Part(written_bytes),
-        Err(error) if outlet.is_datagram() && !is_full(&error) => DirectWrite::Failed,
+        Err(error) if outlet.is_datagram() && !is_transient(&error) => DirectWrite::Failed,
         // A full socket; or a broken one, and then the driver meets the error when it writes on.
         Err(_) => DirectWrite::Part(0),
     }
@@ -403,7 +421,7 @@ pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option
     }
     match outlet.write(&[], bytes, PeerId::SOLE) {
         Ok(written_bytes) => (written_bytes, None),
-        Err(error) if is_full(&error) => (0, None),
+        Err(error) if is_transient(&error) => (0, None),
         Err(error) => (0, Some(error)),
     }
 }
@@ -413,16 +431,11 @@ pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, St
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
             Ok(_) => sent += 1,
-            Err(error) if is_full(&error) => return (sent, Stopped::WouldBlock),
+            Err(error) if is_transient(&error) => return (sent, Stopped::WouldBlock),
             Err(_) => return (sent, Stopped::Failed),
         }
     }
     (sent, Stopped::AtEnd)
-}
-
-/// Whether the kernel has no room now: its queue, or its memory.
-fn is_full(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 pub(crate) const fn refused(refusal: Refusal) -> SendError {
@@ -433,28 +446,4 @@ pub(crate) const fn refused(refusal: Refusal) -> SendError {
         Refusal::NotConnected => SendError::NotConnected,
         Refusal::Closed => SendError::Closed,
     }
-}
-
-/// Waits on a condition variable; false when the deadline has gone by.
-fn wait<'a, T>(
-    condvar: &Condvar,
-    guard: MutexGuard<'a, T>,
-    deadline: Option<Instant>,
-) -> (MutexGuard<'a, T>, bool) {
-    let Some(deadline) = deadline else {
-        let guard = match condvar.wait(guard) {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        return (guard, true);
-    };
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return (guard, false);
-    }
-    let (guard, _) = match condvar.wait_timeout(guard, left) {
-        Ok(waited) => waited,
-        Err(poisoned) => poisoned.into_inner(),
-    };
-    (guard, Instant::now() < deadline)
 }

@@ -74,6 +74,7 @@ impl IoThread {
         handler: impl Handler,
     ) -> Result<Link, Error> {
         options.validate(address)?;
+        options.refuse_spin()?;
         let io = Arc::clone(&self.shared);
         let id = io.next_id();
         let home = IoHome {
@@ -106,6 +107,7 @@ impl IoThread {
         mut accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
     ) -> Result<Server, Error> {
         options.validate(address)?;
+        options.link.refuse_spin()?;
         let accept: Accept =
             Box::new(move |link| accept(link).map(|handler| Box::new(handler) as Box<dyn Handler>));
         match address {

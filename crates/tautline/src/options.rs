@@ -80,7 +80,8 @@ pub struct LinkOptions {
     /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
     ///
     /// Default zero: it sleeps at once, and idle costs no CPU. 50 µs on CPUs that halt when idle
-    /// makes a round trip several times faster. Under a real-time policy more than 50 µs is
+    /// makes a round trip several times faster. A link on an I/O thread refuses any other value than
+    /// zero: the thread has its own, [`IoOptions::spin`]. Under a real-time policy more than 50 µs is
     /// refused unless the thread has one CPU of its own: the yield would let nobody else run.
     pub spin: Duration,
 }
@@ -117,6 +118,15 @@ impl LinkOptions {
             ));
         }
         validate_spin(self.spin)
+    }
+
+    /// An I/O thread polls for all its links or for none.
+    pub(crate) fn refuse_spin(&self) -> Result<(), Error> {
+        if self.spin.is_zero() {
+            return Ok(());
+        }
+        let why = "only a DirectLink polls by itself; an I/O thread has IoOptions::spin";
+        Err(Error::option("spin", why))
     }
 
     /// The queue of such a link.

@@ -35,7 +35,9 @@ pub struct ServerStatistics {
     pub accepted: u64,
     /// Peers turned away: over the connection limit, or refused by the accept callback.
     pub turned_away: u64,
-    /// Times that accepting failed; tried again after a pause. Nearly always a want of descriptors.
+    /// Times that accepting failed for want of descriptors or memory; tried again after a pause.
+    pub accept_shortages: u64,
+    /// Times that accepting failed for any other reason; tried again after a pause.
     pub accept_failures: u64,
 }
 
@@ -51,6 +53,7 @@ pub(crate) struct ServerShared {
     changed: Condvar,
     live: AtomicUsize,
     turned_away: AtomicU64,
+    accept_shortages: AtomicU64,
     accept_failures: AtomicU64,
     /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
     unreachable: AtomicU64,
@@ -174,6 +177,7 @@ impl ServerShared {
             changed: Condvar::new(),
             live: AtomicUsize::new(0),
             turned_away: AtomicU64::new(0),
+            accept_shortages: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
             unreachable: AtomicU64::new(0),
         }
@@ -221,8 +225,13 @@ impl ServerShared {
         peer.finish(reason);
     }
 
-    pub(crate) fn accept_failed(&self) {
-        self.accept_failures.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn accept_failed(&self, shortage: bool) {
+        let counter = if shortage {
+            &self.accept_shortages
+        } else {
+            &self.accept_failures
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn peer_opened(&self, peer: &Arc<LinkShared>) {
@@ -258,6 +267,7 @@ impl ServerShared {
             connected: state.live.len(),
             accepted: state.accepted,
             turned_away: self.turned_away.load(Ordering::Relaxed),
+            accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
             accept_failures: self.accept_failures.load(Ordering::Relaxed),
         }
     }

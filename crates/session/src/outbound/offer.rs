@@ -49,6 +49,7 @@ impl Outbound {
                 debug_assert_eq!(self.not_open(peer), None);
                 let encoded_bytes = self.framing.header_bytes() + message.len();
                 debug_assert_eq!(reserved, Tally::one(encoded_bytes));
+                self.hot.free_again(surroundings.now_ns());
                 return self.accept(message, peer, caller, surroundings);
             }
             Some((TicketState::Waiting, _)) => {
@@ -60,6 +61,11 @@ impl Outbound {
             Some((TicketState::NotConnected, _)) | None => Refusal::NotConnected,
         };
         Offer::Refused(refusal)
+    }
+
+    /// The caller of an offer that had to call the driver is back from it.
+    pub fn woke_driver(&mut self, now_ns: u64) {
+        self.hot.free_again(now_ns);
     }
 
     /// A waiting send gives up; what had been granted goes to the next.
@@ -86,6 +92,7 @@ impl Outbound {
             .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
     }
 
+    #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
             Stage::NotOpen => Some(Refusal::NotConnected),
@@ -122,6 +129,7 @@ impl Outbound {
         false
     }
 
+    #[inline]
     fn reserve(&self, encoded_bytes: usize) -> bool {
         let held = self.waiting() + self.waiters.granted();
         reserve(self.limit, held, encoded_bytes, self.budget.as_deref())

@@ -341,7 +341,7 @@ impl DatagramDriver {
     }
 
     fn await_room(&mut self, awaits_room: bool, turn: &Turn) {
-        if !awaits_room && !self.awaits_room {
+        if awaits_room == self.awaits_room {
             return;
         }
         self.awaits_room = awaits_room;

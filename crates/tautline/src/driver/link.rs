@@ -32,6 +32,8 @@ pub(crate) struct LinkDriver {
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// A pause kept what was read already.
+    held: bool,
     our_side: Side,
     their_side: Side,
     /// The kernel was full and tells when there is room.
@@ -133,6 +135,7 @@ impl LinkDriver {
             options,
             stage,
             outlet: None,
+            held: false,
             our_side: Side::Open,
             their_side: Side::Open,
             awaits_room: false,
@@ -313,10 +316,9 @@ impl LinkDriver {
     }
 
     fn read_into(&mut self, buffer: &mut [u8], to_the_end: bool, turn: &mut Turn) -> Alive {
-        if self.inbound.kept_bytes() > 0 && self.shared().delivers() {
-            // What a pause kept. A part of a frame alone delivers nothing.
-            let again = Instant::now();
-            if self.deliver(&[], again, false, turn) == Alive::No {
+        if self.held && self.shared().delivers() {
+            self.held = false;
+            if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
                 return Alive::No;
             }
         }
@@ -360,7 +362,7 @@ impl LinkDriver {
     /// Hands out the messages in what one read brought.
     fn deliver(&mut self, bytes: &[u8], at: Instant, truncated: bool, turn: &mut Turn) -> Alive {
         let shared = Arc::clone(self.shared());
-        let inbound = &mut self.inbound;
+        let (inbound, held) = (&mut self.inbound, &mut self.held);
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
@@ -380,6 +382,7 @@ impl LinkDriver {
                 hand_out(frame?);
                 if !shared.delivers() {
                     frames.keep();
+                    *held = true;
                     break;
                 }
             }
@@ -431,7 +434,8 @@ impl LinkDriver {
         let Some(outlet) = &self.outlet else {
             return;
         };
-        if !awaits_room && !self.awaits_room {
+        // Told once, writability is told again after each time that the kernel was full.
+        if awaits_room == self.awaits_room {
             return;
         }
         self.awaits_room = awaits_room;

@@ -17,7 +17,7 @@ use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
 use crate::server::ServerShared;
-use crate::transport::Socket;
+use crate::transport::{Socket, is_shortage};
 
 /// The application's word on a newcomer: its handler, or why not.
 pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send>;
@@ -78,10 +78,10 @@ impl ListenerDriver {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Alive::Yes;
                 }
-                Err(_) => {
+                Err(error) => {
                     // Out of descriptors, nearly always. The connection waits in the backlog, and
                     // trying again at once would only spin.
-                    self.server.accept_failed();
+                    self.server.accept_failed(is_shortage(&error));
                     self.retry_at = Some(Instant::now() + self.pause);
                     turn.set_timer(Instant::now() + self.pause, self.id());
                     self.pause = (self.pause * 2).min(LONGEST_PAUSE);

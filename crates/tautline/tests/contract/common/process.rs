@@ -30,7 +30,11 @@ pub(crate) fn child(test: &str, prepare: &str) {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let failed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}:\n{told}\n{failed}", output.status);
+    assert!(
+        output.status.success(),
+        "{}:\n{told}\n{failed}",
+        output.status
+    );
     assert!(told.contains("1 passed"), "it did not run:\n{told}");
 }
 
