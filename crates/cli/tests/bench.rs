@@ -3,8 +3,9 @@
 //! The runs are as short as runs can be; what they measure is not looked at, only that it is there.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -320,6 +321,32 @@ fn sigterm_ends_a_run_with_its_partial_report() {
     let (finished, document) = interrupted_by("TERM");
     finished.ended_with(143);
     assert_eq!(document["interrupted"], true);
+}
+
+/// The first signal's report goes to an output that nobody reads, and so would wait for ever.
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let (reader, full) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while (&full).write(&[0; 4096]).is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    let mut program = Program::new(LONG, &["--json", "-"]);
+    program
+        .command
+        .stdout(OwnedFd::from(full))
+        .stderr(Stdio::piped());
+    let mut child = program.command.spawn().unwrap();
+    let stderr = announced(&mut child);
+    signal("INT", child.id());
+    // The page, which goes to standard error here, is the last thing before the full output.
+    let page = stderr
+        .lines()
+        .map(Result::unwrap)
+        .any(|line| line.starts_with("Next: "));
+    assert!(page);
+    signal("INT", child.id());
+    Finished::wait(child, &program.folder).ended_with(130);
+    drop(reader);
 }
 
 #[test]

@@ -122,7 +122,8 @@ struct Matrix {
 /// Options of the latency table.
 #[derive(Debug, Args)]
 struct LatencyOptions {
-    /// Drivers of the library: direct, callback, handoff, spin. The first table shows handoff
+    /// Drivers of the library: direct, callback, handoff, spin. The first table shows handoff,
+    /// or the first of the list without it
     /// [default: direct,callback,handoff,spin]
     #[arg(
         long,

@@ -8,9 +8,9 @@ mod table;
 use std::fmt::Write as _;
 
 use self::figures::{absent_figure, count, micros, optional, percent, rate, ratio};
-use self::lines::{ascii, quoted, wrapped};
+use self::lines::{ascii, command_lines, wrapped};
 use self::table::{Column, Table};
-use super::{DriverRow, LatencyRow, Percentile, Report, StrategyRow};
+use super::{DriverRow, LatencyRow, Percentile, Report, StrategyRow, ThreadRecord};
 use crate::environment::{Doubt, Environment, Severity};
 use crate::gate::Outcome;
 
@@ -121,27 +121,44 @@ fn head(report: &Report) -> String {
 /// Where the threads ran, as read back, and how the machine was held.
 fn placement(report: &Report) -> String {
     let placement = &report.placement;
-    let mut text = format!("placement {}", placement.requested);
+    let mut places: Vec<(String, Vec<&str>)> = Vec::new();
     for thread in &placement.threads {
-        let cpus: Vec<String> = thread.cpus_effective.iter().map(usize::to_string).collect();
-        let _ = write!(text, ", {} on CPU {}", thread.role, cpus.join("+"));
-        if thread.sched_effective != "other" || thread.sched_requested != thread.sched_effective {
-            let _ = write!(text, " as {}", thread.sched_effective);
+        let place = place(thread);
+        match places.iter_mut().find(|(of, _)| *of == place) {
+            Some((_, roles)) => roles.push(&thread.role),
+            None => places.push((place, vec![&thread.role])),
         }
-        if thread.sched_requested != thread.sched_effective {
-            let _ = write!(text, " ({} was refused)", thread.sched_requested);
-        }
+    }
+    let mut text = format!("placement {}", placement.requested);
+    for (place, roles) in places {
+        let _ = write!(text, "; {place}: {}", roles.join(" "));
     }
     if placement.stay_awake {
-        text.push_str(", kept awake");
+        text.push_str("; kept awake");
     }
     if placement.keep_cpus_busy {
-        text.push_str(", CPUs kept busy");
+        text.push_str("; CPUs kept busy");
     }
     if let Some(note) = &placement.note {
         let _ = write!(text, "; {note}");
     }
     text
+}
+
+/// The CPUs a thread may use, and its scheduler where that is not the usual one.
+fn place(thread: &ThreadRecord) -> String {
+    let cpus: Vec<String> = thread.cpus_effective.iter().map(usize::to_string).collect();
+    let mut place = format!("CPU {}", cpus.join("+"));
+    if thread.sched_requested != thread.sched_effective {
+        let _ = write!(
+            place,
+            " as {}, {} refused",
+            thread.sched_effective, thread.sched_requested
+        );
+    } else if thread.sched_effective != "other" {
+        let _ = write!(place, " as {}", thread.sched_effective);
+    }
+    place
 }
 
 fn latency(report: &Report) -> String {
@@ -186,14 +203,23 @@ fn latency(report: &Report) -> String {
             count(row.over_50ms, 6),
         ]);
     }
-    let mut section = wrapped(
-        "Round trips by handoff: an application thread sends and waits, the reply comes by callback",
-        "",
-    );
+    let driver = rows.iter().find_map(|row| row.driver.as_deref());
+    let mut section = wrapped(&title(driver.unwrap_or("handoff")), "");
     section.push_str(&table.render());
     section.push_str(&missing_percentiles(&rows));
     section.push_str(&faults(&rows));
     section
+}
+
+fn title(driver: &str) -> String {
+    let topology = match driver {
+        "handoff" => "an application thread sends and waits, the reply comes by callback",
+        "callback" => "both ends send from the callback that the last message came in",
+        "direct" => "each end is one thread with one blocking call a message",
+        "spin" => "each end is one thread that polls before it sleeps",
+        _ => return format!("Round trips by {driver}"),
+    };
+    format!("Round trips by {driver}: {topology}")
 }
 
 /// Which percentiles are absent, and what they would need: the fewest samples stand for all.
@@ -508,7 +534,7 @@ fn doubts(report: &Report) -> String {
     for doubt in report.warnings.iter().take(SHOWN) {
         section.push_str(&wrapped(&doubt_line(doubt), "    "));
     }
-    section.push_str(&wrapped(&format!("Next: {}", next_command(report)), "  "));
+    section.push_str(&command_lines("Next: ", &next_command(report)));
     section
 }
 
@@ -525,31 +551,28 @@ fn doubt_line(doubt: &Doubt) -> String {
 }
 
 /// What a reader of this page would do next: rid it of its largest doubt, measure in full, keep it,
-/// make it firmer.
-fn next_command(report: &Report) -> String {
-    let words = &report.command_line;
-    let has = |option: &str| words.iter().any(|word| word == option);
-    let again = |more: &str| {
-        let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        format!("{} {more}", typed.join(" "))
-    };
-    let program = words.first().map_or("tautline", String::as_str);
-    if report
-        .warnings
-        .iter()
-        .any(|doubt| doubt.code == "wake-cost")
-        && !has("--stay-awake")
-    {
-        again("--stay-awake")
+/// make it firmer. In words for a shell.
+fn next_command(report: &Report) -> Vec<String> {
+    let typed: Vec<&str> = report.command_line.iter().map(String::as_str).collect();
+    let has = |option: &str| typed.iter().any(|word| word.starts_with(option));
+    let doubted = |code: &str| report.warnings.iter().any(|doubt| doubt.code == code);
+    let anew = [typed.first().copied().unwrap_or("tautline"), "bench"];
+    let (command, more): (&[&str], &[&str]) = if doubted("wake-cost") && !has("--stay-awake") {
+        (&typed, &["--stay-awake"])
     } else if has("--quick") {
-        format!("{} bench --json report.json", quoted(program))
-    } else if !words.iter().any(|word| word.starts_with("--json")) {
-        again("--json report.json")
-    } else if !words.iter().any(|word| word.starts_with("--repeats")) {
-        again("--repeats 8")
+        (&anew, &["--json", "report.json"])
+    } else if !has("--json") {
+        (&typed, &["--json", "report.json"])
+    } else if !has("--repeats") {
+        (&typed, &["--repeats", "8"])
     } else {
-        format!("{} bench --help", quoted(program))
-    }
+        (&anew, &["--help"])
+    };
+    command
+        .iter()
+        .chain(more)
+        .map(|word| lines::quoted(word))
+        .collect()
 }
 
 #[cfg(test)]
@@ -624,16 +647,29 @@ mod tests {
     }
 
     #[test]
-    fn without_handoff_only_the_second_table_is_there() {
+    fn the_first_table_says_whose_figures_it_has() {
         let mut report = sample::report();
         for row in &mut report.latency {
-            row.summary = crate::report::RttSummary::default();
+            row.driver = Some("direct".to_owned());
             row.drivers.retain(|driver| driver.driver == "direct");
         }
         let page = render(&report);
-        assert!(!page.contains("Round trips by handoff"));
-        assert!(page.contains("Beside raw blocking sockets"));
-        assert!(!page.contains("callback"));
+        assert!(page.contains(
+            "\nRound trips by direct: each end is one thread with one blocking call a message\n"
+        ));
+        assert!(!page.contains("handoff"));
+    }
+
+    #[test]
+    fn a_table_of_which_nothing_was_measured_is_left_out() {
+        let mut report = sample::report();
+        for row in &mut report.latency {
+            row.summary = crate::report::RttSummary::default();
+            row.drivers.clear();
+        }
+        let page = render(&report);
+        assert!(!page.contains("Round trips by"));
+        assert!(!page.contains("Beside raw blocking sockets"));
     }
 
     #[test]
@@ -671,7 +707,7 @@ mod tests {
         report.warnings.clear();
         let mut next = |words: &[&str]| {
             report.command_line = words.iter().map(|&word| word.to_owned()).collect();
-            next_command(&report)
+            next_command(&report).join(" ")
         };
         assert_eq!(
             next(&["tautline", "bench", "--quick"]),
