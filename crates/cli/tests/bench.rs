@@ -372,6 +372,34 @@ fn a_closed_standard_output_is_a_quiet_partial_result() {
     );
 }
 
+/// As in `tautline bench 2>&1 | head -1`.
+#[test]
+fn a_closed_standard_error_is_as_quiet() {
+    let mut program = Program::new(
+        &["bench", "--quick"],
+        &["--transports", "uds", "--sizes", "64"],
+    );
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = program
+        .command
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    Finished::wait(child, &program.folder).ended_with(4);
+    let mut program = Program::new(ECHOES, &["--json", "/nonexistent/out.json"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = program
+        .command
+        .stdout(Stdio::piped())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    Finished::wait(child, &program.folder).ended_with(3);
+}
+
 #[test]
 fn json_on_standard_output_is_one_document_and_the_page_goes_to_standard_error() {
     let more = [
@@ -412,14 +440,7 @@ fn json_on_standard_output_is_one_document_and_the_page_goes_to_standard_error()
             .lines()
             .all(|line| line.is_ascii() && line.len() <= 100)
     );
-    assert!(
-        finished
-            .stderr
-            .lines()
-            .last()
-            .unwrap()
-            .starts_with("Next: ")
-    );
+    assert!(finished.stderr.contains("\nNext: "));
 }
 
 #[test]

@@ -555,10 +555,16 @@ fn doubt_line(doubt: &Doubt) -> String {
 fn next_command(report: &Report) -> Vec<String> {
     let typed: Vec<&str> = report.command_line.iter().map(String::as_str).collect();
     let has = |option: &str| typed.iter().any(|word| word.starts_with(option));
-    let doubted = |code: &str| report.warnings.iter().any(|doubt| doubt.code == code);
+    let waking = report
+        .warnings
+        .iter()
+        .any(|doubt| doubt.code == "wake-cost");
     let anew = [typed.first().copied().unwrap_or("tautline"), "bench"];
-    let (command, more): (&[&str], &[&str]) = if doubted("wake-cost") && !has("--stay-awake") {
+    let (command, more): (&[&str], &[&str]) = if waking && !has("--stay-awake") {
         (&typed, &["--stay-awake"])
+    } else if waking && !has("--keep-cpus-busy") {
+        // Holding the CPUs awake was refused; keeping them busy needs no privilege.
+        (&typed, &["--keep-cpus-busy"])
     } else if has("--quick") {
         (&anew, &["--json", "report.json"])
     } else if !has("--json") {
