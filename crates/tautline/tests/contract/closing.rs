@@ -123,7 +123,10 @@ fn flush_waits_until_all_is_written(transport: Transport) {
     drop(gate);
     assert_eq!(flushing.join().unwrap(), Ok(()));
     let sending = link.statistics().sending;
-    assert_eq!((sending.written.messages, sending.waiting.messages), (10, 0));
+    assert_eq!(
+        (sending.written.messages, sending.waiting.messages),
+        (10, 0)
+    );
     for message in numbered(10, 100) {
         assert_eq!(peer.read_message(), message);
     }
@@ -366,7 +369,13 @@ fn close_against_eight_sending_threads_loses_nothing_accepted(transport: Transpo
             let accepted = senders.into_iter().map(|sender| sender.join().unwrap());
             (accepted.sum::<u64>(), unsent)
         });
-        assert_eq!(unsent, Unsent { kernel_bytes: Some(0), ..Unsent::default() });
+        assert_eq!(
+            unsent,
+            Unsent {
+                kernel_bytes: Some(0),
+                ..Unsent::default()
+            }
+        );
         let sending = link.statistics().sending;
         assert_eq!(sending.accepted.messages, accepted);
         assert_eq!(sending.written, sending.accepted);

@@ -52,7 +52,11 @@ fn opened_then_messages_then_closed_then_ended_once_each(transport: Transport) {
     assert_eq!(closed.generation, 1);
     let ended_by_us = matches!(closed.reason, Reason::Aborted);
     let ended_by_peer = matches!(closed.reason, Reason::PeerEnded);
-    assert!(if transport.is_stream() { ended_by_peer } else { ended_by_us });
+    assert!(if transport.is_stream() {
+        ended_by_peer
+    } else {
+        ended_by_us
+    });
 }
 
 /// All there is to end a connection with.
@@ -142,12 +146,7 @@ fn opened_tells_both_addresses(transport: Transport) {
 
 fn a_name_is_looked_up(transport: Transport) {
     let io = start();
-    let served = Served::listen(
-        &io,
-        transport,
-        ServerOptions::default(),
-        vec![recorder().0],
-    );
+    let served = Served::listen(&io, transport, ServerOptions::default(), vec![recorder().0]);
     let by_name = match served.server.local_address() {
         Address::Tcp { port, .. } => format!("tcp://localhost:{port}"),
         Address::Udp { port, .. } => format!("udp://localhost:{port}"),
@@ -266,9 +265,18 @@ fn a_full_backlog_is_waited_for(transport: Transport) {
 
 fn closed_while_it_connects_there_is_only_ended(transport: Transport) {
     let ends: [(fn(&mut Option<Link>), &str); 4] = [
-        (|link| _ = link.as_ref().unwrap().close(WATCHDOG), "closed on this side"),
-        (|link| link.as_ref().unwrap().abort(), "aborted on this side"),
-        (|link| link.as_ref().unwrap().finish(), "closed on this side"),
+        (
+            |link| _ = link.as_ref().unwrap().close(WATCHDOG),
+            "closed on this side",
+        ),
+        (
+            |link| link.as_ref().unwrap().abort(),
+            "aborted on this side",
+        ),
+        (
+            |link| link.as_ref().unwrap().finish(),
+            "closed on this side",
+        ),
         (|link| drop(link.take()), "aborted on this side"),
     ];
     for (end, reason) in ends {
