@@ -30,7 +30,7 @@ impl Outbound {
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Option<Taken> {
-        let open = matches!(self.stage, Stage::Open | Stage::Closing);
+        let open = matches!(self.stage, Stage::Open | Stage::Closing(_));
         if !open || self.writer != Writer::Nobody {
             return None;
         }
