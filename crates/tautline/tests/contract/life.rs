@@ -1,5 +1,6 @@
 //! Promise 5: the life of a connection is strictly ordered.
 
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -256,7 +257,7 @@ fn a_full_backlog_is_waited_for(transport: Transport) {
         ..LinkOptions::default()
     };
     let link = io.connect(&place.address, options, handler).unwrap();
-    inside_callback(&io, || {});
+    let_turn(&io);
     assert!(!link.is_open() && !link.is_ended());
     listener.accept().unwrap();
     link.wait_open(WATCHDOG).unwrap();
@@ -409,13 +410,16 @@ fn a_new_link_and_a_new_server_on_the_same_address_work_at_once(transport: Trans
         |server| drop(server),
     ];
     for end in ends.into_iter().cycle().take(15) {
-        let (served, peer_inbox) = recorder();
-        let mut served = Some(served);
+        let (give, inboxes) = mpsc::channel();
         let options = ServerOptions {
             link: framed(transport),
             ..ServerOptions::default()
         };
-        let accept = move |_: &Link| served.take().ok_or_else(|| "one is enough".into());
+        let accept = move |_: &Link| {
+            let (handler, inbox) = recorder();
+            give.send(inbox).unwrap();
+            Ok(handler)
+        };
         let server = io.listen(&place.address, options, accept).unwrap();
         place.address = server.local_address();
         // Each link has another one before it on the same address that is ending just now.
@@ -426,9 +430,10 @@ fn a_new_link_and_a_new_server_on_the_same_address_work_at_once(transport: Trans
                 .unwrap();
             link.wait_open(WATCHDOG).unwrap();
             link.send(b"hello").unwrap();
+            let peer_inbox = inboxes.recv_timeout(WATCHDOG).unwrap();
+            peer_inbox.expect_opened();
+            assert_eq!(peer_inbox.expect_message(), b"hello");
         }
-        peer_inbox.expect_opened();
-        assert_eq!(peer_inbox.expect_message(), b"hello");
         end(server);
     }
 }
