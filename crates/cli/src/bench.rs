@@ -1,6 +1,7 @@
 //! `tautline bench`: its options, the plan made of them, the run, the report.
 
 mod options;
+mod plan;
 mod started_at;
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tautline_gauge::report::{self, Report};
 use tautline_gauge::run::{self, BenchErrorKind, BenchResult};
 
 pub(crate) use self::options::BenchCommand;
-use self::options::Usage;
+use self::plan::Usage;
 use crate::exit::{Exit, Failure, say};
 use crate::interrupt::Interrupt;
 use crate::outputs::{self, Outputs};
