@@ -224,8 +224,9 @@ impl Link {
     fn connection_changes(&mut self, random: &mut Random) {
         match self.model.stage {
             Stage::NotOpen => self.open(),
-            Stage::Open | Stage::Closing => match random.up_to(9) {
+            Stage::Open | Stage::Closing(_) => match random.up_to(9) {
                 0 => self.close(),
+                2 if random.one_in(2) => self.closing(Discard::ConnectionLost),
                 1 => self.end(Discard::Closed, random),
                 2..7 => self.end(Discard::ConnectionLost, random),
                 _ => {}
@@ -252,9 +253,14 @@ impl Link {
     }
 
     pub(crate) fn close(&mut self) {
-        self.say("the link closes");
-        self.outbound.closing();
-        self.model.closing();
+        self.closing(Discard::Closed);
+    }
+
+    /// Nothing more is accepted: the application closes, or the peer comes to its end.
+    pub(crate) fn closing(&mut self, cause: Discard) {
+        self.say_with(|| format!("no more is accepted: {cause:?}"));
+        self.outbound.closing(cause);
+        self.model.closing(cause);
         // Whoever closes has the driver come.
         self.driver.called = true;
     }

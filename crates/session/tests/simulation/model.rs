@@ -45,7 +45,7 @@ pub(crate) enum Expected {
 pub(crate) enum Stage {
     NotOpen,
     Open,
-    Closing,
+    Closing(Discard),
     Ended,
 }
 
@@ -56,6 +56,8 @@ pub(crate) struct Waiter {
     pub(crate) peer: PeerId,
     pub(crate) encoded_bytes: usize,
     pub(crate) state: TicketState,
+    /// It knows that it is its turn.
+    pub(crate) told: bool,
 }
 
 /// What one writer holds.
@@ -160,17 +162,27 @@ impl Model {
         });
     }
 
-    pub(crate) fn closing(&mut self) {
-        self.stage = match self.stage {
-            Stage::NotOpen | Stage::Ended => Stage::Ended,
-            Stage::Open | Stage::Closing => Stage::Closing,
-        };
-        self.dismiss(None, TicketState::Closed);
+    pub(crate) fn closing(&mut self, cause: Discard) {
+        match cause {
+            Discard::Closed => {
+                self.stage = match self.stage {
+                    Stage::NotOpen | Stage::Ended => Stage::Ended,
+                    Stage::Open | Stage::Closing(_) => Stage::Closing(cause),
+                };
+                self.dismiss(None, TicketState::Closed);
+            }
+            Discard::ConnectionLost if self.stage == Stage::Open => {
+                self.stage = Stage::Closing(cause);
+                self.dismiss(None, TicketState::NotConnected);
+            }
+            Discard::ConnectionLost => {}
+        }
     }
 
     /// Returns what is given up now.
     pub(crate) fn end(&mut self, cause: Discard) -> Tally {
-        if cause == Discard::Closed || self.stage == Stage::Ended {
+        let closed = [Stage::Closing(Discard::Closed), Stage::Ended].contains(&self.stage);
+        if cause == Discard::Closed || closed {
             self.stage = Stage::Ended;
             self.dismiss(None, TicketState::Closed);
         } else {
@@ -287,6 +299,7 @@ impl Model {
             self.told.push(waiter.ticket);
         }
         self.hold(-reserved);
+        self.tell_first();
     }
 
     fn judge(&mut self) {

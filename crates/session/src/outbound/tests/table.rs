@@ -122,7 +122,7 @@ fn before_a_connection_is_open_and_after_it_is_lost_a_send_says_not_connected() 
 fn after_close_a_send_says_closed_even_when_the_connection_is_lost_later() {
     let closed = Offer::Refused(Refusal::Closed);
     let mut rig = Rig::open(Strategy::Reliable, 10, 8);
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);
     rig.end(Discard::Closed);
     assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_session::{
-    Call, Caller, Offer, PeerId, Refusal, Strategy, Tally, Ticket, TicketState,
+    Call, Caller, Discard, Offer, PeerId, Refusal, Strategy, Tally, Ticket, TicketState,
 };
 
 use super::{Expected, Hand, Message, Model, Stage, Waiter, sum};
@@ -23,8 +23,12 @@ impl Model {
             return Expected::Refused(Refusal::TooLarge { limit_bytes });
         }
         match self.stage {
-            Stage::NotOpen => return Expected::Refused(Refusal::NotConnected),
-            Stage::Closing | Stage::Ended => return Expected::Refused(Refusal::Closed),
+            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost) => {
+                return Expected::Refused(Refusal::NotConnected);
+            }
+            Stage::Closing(Discard::Closed) | Stage::Ended => {
+                return Expected::Refused(Refusal::Closed);
+            }
             Stage::Open => {}
         }
         if self.shared && self.peer(peer).departed.is_some() {
@@ -85,6 +89,7 @@ impl Model {
             peer,
             encoded_bytes,
             state: TicketState::Waiting,
+            told: false,
         });
     }
 
@@ -103,7 +108,20 @@ impl Model {
         if waiter.state == TicketState::Waiting || !redeems {
             self.grant();
         }
+        self.tell_first();
         waiter.state
+    }
+
+    /// Those who were granted room come one after the other.
+    pub(super) fn tell_first(&mut self) {
+        let first = self
+            .line
+            .iter_mut()
+            .find(|waiter| waiter.state == TicketState::Granted);
+        if let Some(waiter) = first.filter(|waiter| !waiter.told) {
+            waiter.told = true;
+            self.told.push(waiter.ticket);
+        }
     }
 
     /// Serves the line from its front, as far as there is room.
@@ -115,12 +133,12 @@ impl Model {
         {
             let encoded_bytes = self.line[index].encoded_bytes;
             if !self.fits(encoded_bytes) {
-                return;
+                break;
             }
             self.hold(encoded_bytes as i64);
             self.line[index].state = TicketState::Granted;
-            self.told.push(self.line[index].ticket);
         }
+        self.tell_first();
     }
 
     /// Whether a message of this length would find room now, nobody being before it.

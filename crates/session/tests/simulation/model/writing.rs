@@ -37,7 +37,7 @@ impl Model {
 
     fn take(&mut self, messages: VecDeque<Message>) {
         assert!(self.hand.is_none(), "two writers");
-        assert!(matches!(self.stage, Stage::Open | Stage::Closing));
+        assert!(matches!(self.stage, Stage::Open | Stage::Closing(_)));
         self.hand = Some(Hand {
             messages,
             direct: false,
