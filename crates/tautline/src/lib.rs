@@ -58,3 +58,13 @@ pub use tautline_session::{
     ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
     Strategy, Tally, UnknownStrategy,
 };
+
+/// What README shows compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
+/// So does what the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started.md")]
+pub struct GettingStarted;
