@@ -59,12 +59,11 @@ pub use tautline_session::{
     Strategy, Tally, UnknownStrategy,
 };
 
-/// What README shows compiles and runs.
+/// The snippets of README.md and the guide are compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;
-
-/// So does what the guide shows.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/getting-started.md")]
-pub struct GettingStarted;
+mod papers {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/getting-started.md")]
+    struct GettingStarted;
+}

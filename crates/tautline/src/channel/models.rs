@@ -102,7 +102,7 @@ fn a_close_ends_once_the_writer_is_back_and_everything_is_written() {
                 send_or(line, 2, SendError::Closed);
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Close);
             }),
         ];
@@ -124,7 +124,7 @@ fn an_abort_waits_for_the_writer_and_counts_what_it_had_in_hand() {
                 send_or(line, 2, SendError::Closed);
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Abort);
             }),
         ];
@@ -413,7 +413,7 @@ fn an_abort_waits_for_a_callback_that_flushes() {
                 assert!(sent.is_ok() || answers.contains(&sent.unwrap_err()));
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Abort);
             }),
         ];
