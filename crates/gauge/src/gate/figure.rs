@@ -181,12 +181,19 @@ pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
             .iter()
-            .filter(|figure| (figure.latency.is_some(), figure.strategy.is_some()) == (latency, strategy))
+            .filter(|figure| {
+                (figure.latency.is_some(), figure.strategy.is_some()) == (latency, strategy)
+            })
             .map(|figure| figure.name)
             .collect();
         names.join(" ")
     };
-    format!("both: {}\nlatency: {}\nstrategy: {}", of(true, true), of(true, false), of(false, true))
+    format!(
+        "both: {}\nlatency: {}\nstrategy: {}",
+        of(true, true),
+        of(true, false),
+        of(false, true)
+    )
 }
 
 impl<'a> Row<'a> {

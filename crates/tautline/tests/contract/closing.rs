@@ -73,21 +73,6 @@ fn close_writes_what_waits_and_reads_to_the_peers_end(transport: Transport) {
     );
 }
 
-/// A link whose peer does not read, with little room in the kernel; its queue is full.
-fn stalled(io: &IoThread, transport: Transport, handler: Recorder) -> (Link, RawStream) {
-    let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let options = LinkOptions {
-        queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
-        ..framed(transport)
-    };
-    let (link, peer) = client_of_raw(io, &listener, options, handler);
-    let sender = link.clone();
-    // In a callback, which gives up when the kernel is full and the queue too.
-    inside_callback(io, move || while sender.send(&[0; 996]).is_ok() {});
-    (link, peer)
-}
-
 fn close_returns_what_a_stalled_peer_did_not_take(transport: Transport) {
     let io = start();
     let (handler, inbox) = recorder();
@@ -124,7 +109,10 @@ fn flush_waits_until_all_is_written(transport: Transport) {
     drop(gate);
     assert_eq!(flushing.join().unwrap(), Ok(()));
     let sending = link.statistics().sending;
-    assert_eq!((sending.written.messages, sending.waiting.messages), (10, 0));
+    assert_eq!(
+        (sending.written.messages, sending.waiting.messages),
+        (10, 0)
+    );
     for message in numbered(10, 100) {
         assert_eq!(peer.read_message(), message);
     }
@@ -371,7 +359,13 @@ fn close_against_eight_sending_threads_loses_nothing_accepted(transport: Transpo
             let accepted = senders.into_iter().map(|sender| sender.join().unwrap());
             (accepted.sum::<u64>(), unsent)
         });
-        assert_eq!(unsent, Unsent { kernel_bytes: Some(0), ..Unsent::default() });
+        assert_eq!(
+            unsent,
+            Unsent {
+                kernel_bytes: Some(0),
+                ..Unsent::default()
+            }
+        );
         let sending = link.statistics().sending;
         assert_eq!(sending.accepted.messages, accepted);
         assert_eq!(sending.written, sending.accepted);

@@ -272,9 +272,8 @@ fn without_descriptors_accepting_backs_off_and_recovers(transport: Transport) {
         link: framed(transport),
         ..ServerOptions::default()
     };
-    let echo = |_: &Link| {
-        Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap())
-    };
+    let echo =
+        |_: &Link| Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap());
     let server = io.listen(&place.address, options, echo).unwrap();
     let mut before = RawStream::connect(&server.local_address());
     before.write_frame(b"before");

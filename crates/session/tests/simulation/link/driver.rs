@@ -49,7 +49,7 @@ impl Link {
 
     fn take(&mut self, caller: Caller) -> bool {
         let taken = self.outbound.take(caller, &*self.desk);
-        let open = matches!(self.model.stage, Stage::Open | Stage::Closing);
+        let open = matches!(self.model.stage, Stage::Open | Stage::Closing(_));
         let due = open && !self.model.is_queue_empty() && !self.model.is_writing();
         self.say_with(|| format!("{caller:?} takes: {}", taken.is_some()));
         let Some(taken) = taken else {
