@@ -1,7 +1,11 @@
 //! The command line as a whole: its commands, the completions and the manual made from them.
 
+use std::io::{self, Write};
+
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
@@ -47,37 +51,67 @@ pub(crate) fn man() -> Result<Vec<u8>, Failure> {
     let mut command = Cli::command();
     command.build();
     let mut page = Vec::new();
-    let written = clap_mangen::Man::new(command.clone())
-        .render(&mut page)
-        .and_then(|()| man_sections(&command, &mut page));
-    match written {
-        Ok(()) => Ok(page),
-        Err(error) => Err(Failure::new(
-            Exit::Partial,
-            format!("render the manual: {error}"),
-        )),
-    }
+    man_page(&command, &mut page)
+        .map(|()| page)
+        .map_err(|error| Failure::new(Exit::Partial, format!("render the manual: {error}")))
 }
 
-/// A section for each command below `parent`: what it is for, how it is called, its options.
-fn man_sections(parent: &clap::Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let man = Man::new(command.clone());
+    man.render_title(page)?;
+    for render in [
+        Man::render_name_section,
+        Man::render_synopsis_section,
+        Man::render_description_section,
+        Man::render_options_section,
+    ] {
+        section(&man, render, ".SH", page)?;
+    }
+    man_commands(command, page)?;
+    verbatim("FIGURES FOR --fail-if", &Gate::figures(), page);
+    verbatim("EXIT STATUS", STATUSES, page);
+    Ok(())
+}
+
+/// A section for each command below `parent`: how it is called, what it is for, its options.
+fn man_commands(parent: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     for command in parent.get_subcommands() {
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         page.extend(format!(".SH {}\n", name.to_uppercase()).bytes());
-        let man = clap_mangen::Man::new(command.clone());
-        let mut body = Vec::new();
-        man.render_synopsis_section(&mut body)?;
-        man.render_description_section(&mut body)?;
-        man.render_options_section(&mut body)?;
-        // Sections of a page of their own, here below the command's heading.
-        page.extend(
-            String::from_utf8_lossy(&body)
-                .replace("\n.SH ", "\n.SS ")
-                .bytes(),
-        );
-        man_sections(command, page)?;
+        let man = Man::new(command.clone());
+        for render in [
+            Man::render_synopsis_section,
+            Man::render_description_section,
+            Man::render_options_section,
+        ] {
+            section(&man, render, ".SS", page)?;
+        }
+        man_commands(command, page)?;
     }
     Ok(())
+}
+
+/// One section under a heading of the given level. Each comes with a preamble that the page has once.
+fn section(
+    man: &Man,
+    render: fn(&Man, &mut dyn Write) -> io::Result<()>,
+    heading: &str,
+    page: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut section = Vec::new();
+    render(man, &mut section)?;
+    let section = String::from_utf8_lossy(&section);
+    let lines = section.lines().skip_while(|line| !line.starts_with(".SH "));
+    for line in lines {
+        page.extend(line.replacen(".SH", heading, 1).bytes().chain([b'\n']));
+    }
+    Ok(())
+}
+
+/// Text that keeps its lines.
+fn verbatim(heading: &str, text: &str, page: &mut Vec<u8>) {
+    let text = text.replace('-', "\\-");
+    page.extend(format!(".SH {heading}\n.nf\n{text}\n.fi\n").bytes());
 }
 
 /// Two spaces before each line.

@@ -186,7 +186,7 @@ impl Alternative {
 
     fn judge(&self, report: &Report, failed: &mut Vec<String>, undecided: &mut Vec<String>) {
         let tables = self.tables();
-        // Without a word about drivers the rows are those of the latency table: the handoff's.
+        // Without a word about drivers the rows are those of the latency table.
         let each_driver = self.selectors.iter().any(|selector| {
             matches!(
                 selector,
@@ -203,7 +203,7 @@ impl Alternative {
                 if each_driver {
                     Row::drivers(row)
                 } else {
-                    vec![Row::handoff(row)]
+                    vec![Row::shown(row)]
                 }
             })
             .chain(strategy.map(Row::Stream))

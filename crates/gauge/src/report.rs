@@ -104,8 +104,8 @@ pub struct ThreadRecord {
 
 /// One row of the latency table.
 ///
-/// The figures on the row itself are those of `handoff`, the seed's topology: an application thread
-/// sends and waits, the reply comes by callback.
+/// The figures on the row itself are those of one driver, `handoff` where it was measured: an
+/// application thread sends and waits, the reply comes by callback.
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyRow {
     /// `tcp`, `udp` or `uds`.
@@ -137,7 +137,7 @@ pub struct LatencyRow {
     pub control: RttSummary,
     /// Each way of driving the library, beside the control.
     pub drivers: Vec<DriverRow>,
-    /// Each run of `handoff`, for the CSV.
+    /// Each run of `driver`, for the CSV.
     pub each_run: Vec<LatencyRun>,
 }
 

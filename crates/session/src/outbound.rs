@@ -182,7 +182,7 @@ impl Outbound {
         if self.is_writing() {
             self.severed.get_or_insert(cause);
         }
-        self.blocked = false;
+        // Whoever ends the connection is the driver.
         self.scheduled = false;
         let mut queue = std::mem::take(&mut self.queue);
         let mut given_up = Tally::default();

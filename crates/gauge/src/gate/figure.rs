@@ -130,20 +130,18 @@ const FIGURES: &[Figure] = &[
     }),
     Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
-        e.of_handoff(|row| Some(row.over_5ms as f64))
+        e.of_row(|row| Some(row.over_5ms as f64))
     }),
     Figure::echo("over_10ms", Unit::Number, |e| {
-        e.of_handoff(|row| Some(row.over_10ms as f64))
+        e.of_row(|row| Some(row.over_10ms as f64))
     }),
     Figure::echo("over_50ms", Unit::Number, |e| {
-        e.of_handoff(|row| Some(row.over_50ms as f64))
+        e.of_row(|row| Some(row.over_50ms as f64))
     }),
     Figure::echo("messages_per_s", Unit::Number, |e| {
-        e.of_handoff(|row| row.messages_per_s)
+        e.of_row(|row| row.messages_per_s)
     }),
-    Figure::echo("mib_per_s", Unit::Number, |e| {
-        e.of_handoff(|row| row.mib_per_s)
-    }),
+    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s)),
     Figure::echo("ratio_low", Unit::Number, |e| e.beside?.ratio_low),
     Figure::echo("ratio_high", Unit::Number, |e| e.beside?.ratio_high),
     Figure::both("ratio", |e| e.beside?.p50_ratio, |s| s.control.ratio),
@@ -197,12 +195,13 @@ pub(super) fn by_table() -> String {
 }
 
 impl<'a> Row<'a> {
-    /// The row of the latency table.
-    pub(super) fn handoff(row: &'a LatencyRow) -> Self {
-        let beside = row.drivers.iter().find(|driver| driver.driver == HANDOFF);
+    /// The row of the latency table, with the driver whose figures it shows.
+    pub(super) fn shown(row: &'a LatencyRow) -> Self {
+        let driver = row.driver.as_deref().unwrap_or_default();
+        let beside = row.drivers.iter().find(|beside| beside.driver == driver);
         Self::Echo(Echoes {
             row,
-            driver: HANDOFF,
+            driver,
             summary: &row.summary,
             beside,
         })
@@ -263,9 +262,9 @@ impl fmt::Display for Row<'_> {
 }
 
 impl Echoes<'_> {
-    /// A figure that only the handoff has: rates and counts above a limit.
-    fn of_handoff(&self, figure: impl Fn(&LatencyRow) -> Option<f64>) -> Option<f64> {
-        if self.driver != HANDOFF || self.summary.count == 0 {
+    /// A figure that only the row itself has: rates and counts above a limit.
+    fn of_row(&self, figure: impl Fn(&LatencyRow) -> Option<f64>) -> Option<f64> {
+        if self.row.driver.as_deref() != Some(self.driver) || self.summary.count == 0 {
             return None;
         }
         figure(self.row)
@@ -306,5 +305,3 @@ impl Unit {
         }
     }
 }
-
-const HANDOFF: &str = "handoff";

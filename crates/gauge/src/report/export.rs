@@ -69,9 +69,10 @@ struct LatencyLine<'a> {
     outliers_over_5000us: u64,
     outliers_over_10000us: u64,
     outliers_over_50000us: u64,
-    // Ours from here. The figures above are those of the handoff driver; each ratio below is the
-    // median of this run's rounds, driver over control.
+    // Ours from here. The figures above are those of `driver`; each ratio below is the median of this
+    // run's rounds, that driver over the control.
     run: usize,
+    driver: Option<&'a str>,
     samples: u64,
     lost: u64,
     stray: u64,
@@ -106,6 +107,7 @@ impl<'a> LatencyLine<'a> {
             outliers_over_10000us: run.over_10ms,
             outliers_over_50000us: run.over_50ms,
             run: run.run,
+            driver: row.driver.as_deref(),
             samples: summary.count,
             lost: summary.lost,
             stray: summary.stray,

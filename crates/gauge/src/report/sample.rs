@@ -177,6 +177,7 @@ fn latency_row(&(transport, payload_bytes, messages_per_s, mib_per_s, us): &Echo
         runs: 3,
         iterations: 10_000,
         warmup: 1_000,
+        driver: Some("handoff".to_owned()),
         messages_per_s: Some(messages_per_s),
         mib_per_s: Some(mib_per_s),
         summary,

@@ -2,16 +2,22 @@
 //! report in it. It ends with the three gravest doubts and the next command to type.
 
 mod figures;
+mod head;
+mod latency;
 mod lines;
+mod next;
+mod strategy;
 mod table;
 
 use std::fmt::Write as _;
 
-use self::figures::{absent_figure, count, micros, optional, percent, rate, ratio};
-use self::lines::{ascii, quoted, wrapped};
-use self::table::{Column, Table};
-use super::{DriverRow, LatencyRow, Percentile, Report, StrategyRow};
-use crate::environment::{Doubt, Environment, Severity};
+use self::head::head;
+use self::latency::{drivers, latency};
+use self::lines::{ascii, command_lines, wrapped};
+use self::next::next_command;
+use self::strategy::{raw_writer, strategy};
+use super::Report;
+use crate::environment::{Doubt, Severity};
 use crate::gate::Outcome;
 
 /// No line is longer: what is pasted into a mail or a log stays as it was.
@@ -39,404 +45,6 @@ pub fn render(report: &Report) -> String {
         page.push_str(section);
     }
     ascii(&page)
-}
-
-/// The machine in one line: what of it fits, most telling first.
-#[must_use]
-pub fn machine(environment: &Environment) -> String {
-    let unknown = || "unknown".to_owned();
-    let cpu = &environment.cpu;
-    let cpus = match (cpu.logical, cpu.cores) {
-        (Some(logical), Some(cores)) if logical != cores => {
-            format!("{logical} CPUs on {cores} cores")
-        }
-        (Some(1), _) => "1 CPU".to_owned(),
-        (Some(logical), _) => format!("{logical} CPUs"),
-        (None, _) => "CPUs unknown".to_owned(),
-    };
-    let kernel = &environment.kernel;
-    let mut parts = vec![
-        cpu.model.as_ref().map_or_else(
-            || "CPU model unknown".to_owned(),
-            // The longest in use have some 48; a longer one must not drive out the rest.
-            |model| model.chars().take(50).collect(),
-        ),
-        cpus,
-        format!("Linux {}", kernel.release.clone().unwrap_or_else(unknown)),
-        match environment.hypervisor.as_deref() {
-            Some("none") => "bare metal".to_owned(),
-            Some(name) => format!("{name} guest"),
-            None => "hypervisor unknown".to_owned(),
-        },
-        format!(
-            "governor {}",
-            environment
-                .frequency
-                .governors
-                .as_ref()
-                .map_or_else(unknown, |names| names.join("+"))
-        ),
-        format!(
-            "idle {}",
-            environment.idle.driver.clone().unwrap_or_else(unknown)
-        ),
-        format!(
-            "clock {}",
-            environment
-                .clocksource
-                .current
-                .clone()
-                .unwrap_or_else(unknown)
-        ),
-    ];
-    parts.extend(
-        environment
-            .memory
-            .total_bytes
-            .map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)),
-    );
-    let mut line = String::new();
-    for part in parts {
-        let separator = if line.is_empty() { "" } else { ", " };
-        if line.len() + separator.len() + part.len() <= WIDTH {
-            line.push_str(separator);
-            line.push_str(&part);
-        }
-    }
-    line
-}
-
-fn head(report: &Report) -> String {
-    let mut head = format!("tautline {}, {}", report.version, report.started_at);
-    if let Some(label) = &report.label {
-        let _ = write!(head, ", {label}");
-    }
-    let mut head = wrapped(&head, "");
-    head.push_str(&machine(&report.environment));
-    head.push('\n');
-    head.push_str(&wrapped(&placement(report), "  "));
-    head
-}
-
-/// Where the threads ran, as read back, and how the machine was held.
-fn placement(report: &Report) -> String {
-    let placement = &report.placement;
-    let mut text = format!("placement {}", placement.requested);
-    for thread in &placement.threads {
-        let cpus: Vec<String> = thread.cpus_effective.iter().map(usize::to_string).collect();
-        let _ = write!(text, ", {} on CPU {}", thread.role, cpus.join("+"));
-        if thread.sched_effective != "other" || thread.sched_requested != thread.sched_effective {
-            let _ = write!(text, " as {}", thread.sched_effective);
-        }
-        if thread.sched_requested != thread.sched_effective {
-            let _ = write!(text, " ({} was refused)", thread.sched_requested);
-        }
-    }
-    if placement.stay_awake {
-        text.push_str(", kept awake");
-    }
-    if placement.keep_cpus_busy {
-        text.push_str(", CPUs kept busy");
-    }
-    if let Some(note) = &placement.note {
-        let _ = write!(text, "; {note}");
-    }
-    text
-}
-
-fn latency(report: &Report) -> String {
-    let rows: Vec<&LatencyRow> = report
-        .latency
-        .iter()
-        .filter(|row| row.summary.count > 0)
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        Column::word("trans-", "port"),
-        Column::figure("payload", "bytes"),
-        Column::figure("", "runs"),
-        Column::figure("msg/s", "median"),
-        Column::figure("MiB/s", "median"),
-        Column::figure("p50", "us"),
-        Column::figure("p95", "us"),
-        Column::figure("p99", "us"),
-        Column::figure("p99.9", "us"),
-        Column::figure("max", "us"),
-        Column::figure("", ">5ms"),
-        Column::figure("", ">10ms"),
-        Column::figure("", ">50ms"),
-    ]);
-    for row in &rows {
-        let us = |percentile: Percentile| micros(percentile.of(&row.summary));
-        table.row(vec![
-            row.transport.clone(),
-            row.payload_bytes.to_string(),
-            row.runs.to_string(),
-            optional(row.messages_per_s, |rate| format!("{rate:.0}")),
-            optional(row.mib_per_s, rate),
-            us(Percentile::P50),
-            us(Percentile::P95),
-            us(Percentile::P99),
-            us(Percentile::P999),
-            micros(row.summary.max_ns),
-            count(row.over_5ms, 6),
-            count(row.over_10ms, 6),
-            count(row.over_50ms, 6),
-        ]);
-    }
-    let mut section = wrapped(
-        "Round trips by handoff: an application thread sends and waits, the reply comes by callback",
-        "",
-    );
-    section.push_str(&table.render());
-    section.push_str(&missing_percentiles(&rows));
-    section.push_str(&faults(&rows));
-    section
-}
-
-/// Which percentiles are absent, and what they would need: the fewest samples stand for all.
-fn missing_percentiles(rows: &[&LatencyRow]) -> String {
-    let mut notes = String::new();
-    for percentile in Percentile::ALL {
-        let fewest = rows
-            .iter()
-            .filter(|row| percentile.of(&row.summary).is_none())
-            .map(|row| row.summary.count)
-            .min();
-        if let Some(fewest) = fewest {
-            let note = format!(
-                "- {} needs {} samples, ten of them beyond it; the shortest row has {fewest}",
-                percentile.name(),
-                percentile.least_samples()
-            );
-            notes.push_str(&wrapped(&note, "  "));
-        }
-    }
-    notes
-}
-
-fn faults(rows: &[&LatencyRow]) -> String {
-    let mut notes = String::new();
-    for row in rows {
-        let summary = &row.summary;
-        if summary.lost + summary.stray + summary.corrupted > 0 {
-            let note = format!(
-                "- {} {} B: {} lost, {} stray and {} corrupted of {} echoes",
-                row.transport,
-                row.payload_bytes,
-                summary.lost,
-                summary.stray,
-                summary.corrupted,
-                summary.count + summary.lost
-            );
-            notes.push_str(&wrapped(&note, "  "));
-        }
-    }
-    notes
-}
-
-fn drivers(report: &Report) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for driver in report.latency.iter().flat_map(|row| &row.drivers) {
-        if !names.contains(&driver.driver.as_str()) {
-            names.push(&driver.driver);
-        }
-    }
-    if names.is_empty() {
-        return String::new();
-    }
-    let mut columns = vec![
-        Column::word("trans-", "port"),
-        Column::figure("payload", "bytes"),
-        Column::figure("control", "p50 us"),
-    ];
-    for name in &names {
-        columns.push(Column::figure(name, "p50 us"));
-        columns.push(Column::figure("", "ratio"));
-    }
-    let mut table = Table::new(&columns);
-    for row in &report.latency {
-        let mut cells = vec![
-            row.transport.clone(),
-            row.payload_bytes.to_string(),
-            micros(row.control.p50_ns),
-        ];
-        for name in &names {
-            let driver = row.drivers.iter().find(|driver| driver.driver == *name);
-            cells.push(micros(driver.and_then(|driver| driver.summary.p50_ns)));
-            cells.push(driver.map_or_else(absent_figure, ratio_and_interval));
-        }
-        table.row(cells);
-    }
-    let mut section = wrapped(
-        "Beside raw blocking sockets: each driver's p50 and its ratio to the control's, medians over \
-         rounds; below the ratio its 95 % interval",
-        "",
-    );
-    section.push_str(&table.render());
-    section
-}
-
-/// The interval goes below the ratio: beside it four drivers would need 120 columns.
-fn ratio_and_interval(driver: &DriverRow) -> String {
-    let ratio = optional(driver.p50_ratio, ratio);
-    match driver.ratio_low.zip(driver.ratio_high) {
-        Some((low, high)) => format!("{ratio}\n{}-{}", self::ratio(low), self::ratio(high)),
-        None => ratio,
-    }
-}
-
-fn strategy(report: &Report) -> String {
-    let rows = &report.strategy;
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        Column::word("trans-", "port"),
-        Column::word("", "strategy"),
-        Column::figure("payload", "bytes"),
-        Column::figure("", "runs"),
-        Column::figure("accepted", "MiB/s"),
-        Column::figure("received", "MiB/s"),
-        Column::figure("delivery", "%"),
-        Column::figure("failed", "sends"),
-        Column::figure("dropped", "msg"),
-        Column::figure("dropped", "MiB"),
-        Column::figure("queue", "max KiB"),
-        Column::figure("bp", "events"),
-    ]);
-    for row in rows {
-        table.row(vec![
-            row.transport.clone(),
-            row.strategy.clone(),
-            row.payload_bytes.to_string(),
-            row.runs.to_string(),
-            optional(row.accepted_mib_per_s, rate),
-            optional(row.received_mib_per_s, rate),
-            optional(row.delivery_percent, percent),
-            count(row.failed_sends, 7),
-            count(row.dropped_messages, 7),
-            rate(row.dropped_mib),
-            rate(row.max_queue_kib),
-            count(row.pressure_events, 7),
-        ]);
-    }
-    let mut section = wrapped(
-        "One-way streams: an unpaced producer through each send strategy",
-        "",
-    );
-    section.push_str(&table.render());
-    section.push_str(&wrapped(&strategy_words(rows), "  "));
-    section
-}
-
-/// What the columns cannot say.
-fn strategy_words(rows: &[StrategyRow]) -> String {
-    let mut words = String::from("- ");
-    if rows.iter().all(|row| row.runtime_stats) {
-        words.push_str("Every row has runtime stats: the library counted it itself. ");
-    }
-    if rows
-        .iter()
-        .any(|row| row.transport == "udp" && row.strategy == "reliable")
-    {
-        words.push_str(
-            "Reliable over UDP means that nothing is dropped before the system call; what the \
-             kernel and the network drop afterwards is the difference to 100 %. ",
-        );
-    }
-    words.push_str(&integrity(rows));
-    words
-}
-
-fn integrity(rows: &[StrategyRow]) -> String {
-    let mut violations = Vec::new();
-    for row in rows {
-        let mut found = Vec::new();
-        let integrity = &row.integrity;
-        for (many, what) in [
-            (integrity.duplicates, "duplicates"),
-            (integrity.reordered, "reordered"),
-            (integrity.corrupted, "corrupted"),
-        ] {
-            if many > 0 {
-                found.push(format!("{many} {what}"));
-            }
-        }
-        if !row.accounting_closes {
-            found.push("the accounting does not close".to_owned());
-        }
-        if row.drains_given_up > 0 {
-            found.push(format!("draining gave up in {} runs", row.drains_given_up));
-        }
-        if !found.is_empty() {
-            violations.push(format!(
-                "{} {} {} B: {}",
-                row.transport,
-                row.strategy,
-                row.payload_bytes,
-                found.join(", ")
-            ));
-        }
-    }
-    if violations.is_empty() {
-        "No duplicate, nothing reordered or corrupted, and the accounting closes in every row."
-            .to_owned()
-    } else {
-        format!("INTEGRITY: {}.", violations.join("; "))
-    }
-}
-
-/// The strategies side by side, each beside its control: a row a strategy would be a second screen.
-fn raw_writer(report: &Report) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    let mut cells: Vec<(&str, usize)> = Vec::new();
-    for row in &report.strategy {
-        if !names.contains(&row.strategy.as_str()) {
-            names.push(&row.strategy);
-        }
-        if !cells.contains(&(&row.transport, row.payload_bytes)) {
-            cells.push((&row.transport, row.payload_bytes));
-        }
-    }
-    if cells.is_empty() {
-        return String::new();
-    }
-    let mut columns = vec![
-        Column::word("trans-", "port"),
-        Column::figure("payload", "bytes"),
-    ];
-    for name in &names {
-        columns.push(Column::figure(name, "MiB/s"));
-        columns.push(Column::figure("raw", "MiB/s"));
-        columns.push(Column::figure("", "ratio"));
-    }
-    let mut table = Table::new(&columns);
-    for (transport, payload_bytes) in cells {
-        let mut line = vec![transport.to_owned(), payload_bytes.to_string()];
-        for name in &names {
-            let row = report.strategy.iter().find(|row| {
-                row.transport == transport
-                    && row.payload_bytes == payload_bytes
-                    && row.strategy == *name
-            });
-            line.push(optional(row.and_then(|row| row.received_mib_per_s), rate));
-            line.push(optional(
-                row.and_then(|row| row.control.received_mib_per_s),
-                rate,
-            ));
-            line.push(optional(row.and_then(|row| row.control.ratio), ratio));
-        }
-        table.row(line);
-    }
-    let mut section = wrapped(
-        "Beside a raw writer of the same bytes, each message its own write: what was received",
-        "",
-    );
-    section.push_str(&table.render());
-    section
 }
 
 fn absent(report: &Report) -> String {
@@ -508,7 +116,7 @@ fn doubts(report: &Report) -> String {
     for doubt in report.warnings.iter().take(SHOWN) {
         section.push_str(&wrapped(&doubt_line(doubt), "    "));
     }
-    section.push_str(&wrapped(&format!("Next: {}", next_command(report)), "  "));
+    section.push_str(&command_lines("Next: ", &next_command(report)));
     section
 }
 
@@ -522,34 +130,6 @@ fn doubt_line(doubt: &Doubt) -> String {
         "  {severity} {}: {}; try: {}",
         doubt.code, doubt.message, doubt.advice
     )
-}
-
-/// What a reader of this page would do next: rid it of its largest doubt, measure in full, keep it,
-/// make it firmer.
-fn next_command(report: &Report) -> String {
-    let words = &report.command_line;
-    let has = |option: &str| words.iter().any(|word| word == option);
-    let again = |more: &str| {
-        let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        format!("{} {more}", typed.join(" "))
-    };
-    let program = words.first().map_or("tautline", String::as_str);
-    if report
-        .warnings
-        .iter()
-        .any(|doubt| doubt.code == "wake-cost")
-        && !has("--stay-awake")
-    {
-        again("--stay-awake")
-    } else if has("--quick") {
-        format!("{} bench --json report.json", quoted(program))
-    } else if !words.iter().any(|word| word.starts_with("--json")) {
-        again("--json report.json")
-    } else if !words.iter().any(|word| word.starts_with("--repeats")) {
-        again("--repeats 8")
-    } else {
-        format!("{} bench --help", quoted(program))
-    }
 }
 
 #[cfg(test)]
@@ -624,36 +204,29 @@ mod tests {
     }
 
     #[test]
-    fn without_handoff_only_the_second_table_is_there() {
+    fn the_first_table_says_whose_figures_it_has() {
         let mut report = sample::report();
         for row in &mut report.latency {
-            row.summary = crate::report::RttSummary::default();
+            row.driver = Some("direct".to_owned());
             row.drivers.retain(|driver| driver.driver == "direct");
         }
         let page = render(&report);
-        assert!(!page.contains("Round trips by handoff"));
-        assert!(page.contains("Beside raw blocking sockets"));
-        assert!(!page.contains("callback"));
+        assert!(page.contains(
+            "\nRound trips by direct: each end is one thread with one blocking call a message\n"
+        ));
+        assert!(!page.contains("handoff"));
     }
 
     #[test]
-    fn the_machine_is_one_line_however_long_its_names() {
-        let mut environment = sample::report().environment;
-        environment.cpu.model = Some("Z".repeat(200));
-        environment.cpu.logical = Some(128);
-        environment.cpu.cores = Some(64);
-        assert_eq!(
-            machine(&environment),
-            format!(
-                "{}, 128 CPUs on 64 cores, Linux 5.15.185-tegra",
-                "Z".repeat(50)
-            )
-        );
-        assert_eq!(
-            machine(&Environment::default()),
-            "CPU model unknown, CPUs unknown, Linux unknown, hypervisor unknown, governor unknown, \
-             idle unknown"
-        );
+    fn a_table_of_which_nothing_was_measured_is_left_out() {
+        let mut report = sample::report();
+        for row in &mut report.latency {
+            row.summary = crate::report::RttSummary::default();
+            row.drivers.clear();
+        }
+        let page = render(&report);
+        assert!(!page.contains("Round trips by"));
+        assert!(!page.contains("Beside raw blocking sockets"));
     }
 
     #[test]
@@ -663,32 +236,6 @@ mod tests {
         let page = render(&report);
         assert!(page.contains("?[31mr?d?"));
         assert!(page.chars().all(|c| c == '\n' || (' '..='~').contains(&c)));
-    }
-
-    #[test]
-    fn the_next_command_can_be_typed() {
-        let mut report = sample::report();
-        report.warnings.clear();
-        let mut next = |words: &[&str]| {
-            report.command_line = words.iter().map(|&word| word.to_owned()).collect();
-            next_command(&report)
-        };
-        assert_eq!(
-            next(&["tautline", "bench", "--quick"]),
-            "tautline bench --json report.json"
-        );
-        assert_eq!(
-            next(&["./tautline", "bench", "--label", "it's 1"]),
-            r"./tautline bench --label 'it'\''s 1' --json report.json"
-        );
-        assert_eq!(
-            next(&["tautline", "bench", "--json=x"]),
-            "tautline bench --json=x --repeats 8"
-        );
-        assert_eq!(
-            next(&["tautline", "bench", "--json=x", "--repeats=8"]),
-            "tautline bench --help"
-        );
     }
 
     proptest! {

@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) direct: bool,
     /// The kernel's send buffer.
     pub(crate) room: usize,
+    /// How seldom the peer reads: at 1 whenever it may.
+    pub(crate) slowness: usize,
 }
 
 /// One link, with everybody who uses it.
@@ -60,10 +62,13 @@ pub(crate) struct Link {
     hand: Option<Hand>,
     wires: Vec<Wire>,
     driver: Driver,
+    /// The driver met a full kernel, and nobody tried since.
+    kernel_was_full: bool,
     hot: Hot,
     /// What the driver told last.
     pressure: Pressure,
-    trace: bool,
+    /// Its number, if its steps are to be printed.
+    trace: Option<usize>,
     pub(crate) seen: Seen,
 }
 
@@ -123,7 +128,7 @@ impl Link {
         plan: Plan,
         desk: Rc<Desk>,
         total: Option<(Total, Arc<Budget>)>,
-        trace: bool,
+        trace: Option<usize>,
     ) -> Self {
         let shared = plan.kind == Kind::Datagram { shared: true };
         let (total, budget) = total.unzip();
@@ -159,6 +164,7 @@ impl Link {
             hand: None,
             wires: Vec::new(),
             driver: Driver::default(),
+            kernel_was_full: false,
             hot: Hot::default(),
             pressure: Pressure::Off,
             trace,
@@ -174,7 +180,9 @@ impl Link {
             46..66 => self.driver_or_holder_acts(random),
             66..72 => self.callback_flushes(random),
             72..92 => {
-                if let Some(wire) = self.wires.last_mut() {
+                if let Some(wire) = self.wires.last_mut()
+                    && random.one_in(self.plan.slowness)
+                {
                     wire.deliver(random);
                 }
             }
@@ -239,6 +247,7 @@ impl Link {
         assert_eq!(generation, self.wires.len() as u64);
         self.driver.awaits_writable = false;
         self.driver.woken = false;
+        self.kernel_was_full = false;
         self.say_with(|| format!("connection {generation} opens"));
     }
 
@@ -317,8 +326,8 @@ impl Link {
     }
 
     fn say_with(&self, what: impl FnOnce() -> String) {
-        if self.trace {
-            eprintln!("{:>9} ns  {}", self.desk.now_ns(), what());
+        if let Some(number) = self.trace {
+            eprintln!("{:>9} ns  link {number}: {}", self.desk.now_ns(), what());
         }
     }
 }

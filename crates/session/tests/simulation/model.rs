@@ -251,15 +251,12 @@ impl Model {
             .position(|waiter| waiter.ticket == ticket)
             .expect("it is in line");
         let waiter = self.line.remove(index);
-        match waiter.state {
-            // The room passes on to the message.
-            TicketState::Granted if redeems => {}
-            TicketState::Granted => {
-                self.hold(-(waiter.encoded_bytes as i64));
-                self.grant();
-            }
-            TicketState::Waiting => self.grant(),
-            TicketState::NotConnected | TicketState::Closed => {}
+        // When it is redeemed the room passes on to the message.
+        if waiter.state == TicketState::Granted && !redeems {
+            self.hold(-(waiter.encoded_bytes as i64));
+        }
+        if waiter.state == TicketState::Waiting || !redeems {
+            self.grant();
         }
         self.tell_first();
         waiter.state

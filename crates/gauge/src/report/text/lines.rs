@@ -60,6 +60,37 @@ pub(super) fn ascii(page: &str) -> String {
         .collect()
 }
 
+/// A command that can be pasted though it takes several lines: only ever broken between words, with
+/// a backslash.
+pub(super) fn command_lines(leading: &str, words: &[String]) -> String {
+    const CONTINUED: &str = " \\";
+    if words
+        .iter()
+        .any(|word| leading.len() + word.len() + CONTINUED.len() > WIDTH)
+    {
+        // A word that no line holds: a command that is cut would be worse than none of its options.
+        return format!("{leading}tautline bench --help\n");
+    }
+    let mut line = leading.to_owned();
+    let mut lines = String::new();
+    let mut empty = true;
+    for word in words {
+        if !empty && line.len() + 1 + word.len() + CONTINUED.len() > WIDTH {
+            lines.push_str(&line);
+            lines.push_str(CONTINUED);
+            lines.push('\n');
+            line = "  ".to_owned();
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines + &line + "\n"
+}
+
 /// A word as a shell takes it back.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
@@ -67,5 +98,46 @@ pub(super) fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_command_is_broken_between_words_only() {
+        let words: Vec<String> = [
+            "tautline",
+            "bench",
+            "--label",
+            &quoted(&"a b ".repeat(15)),
+            "--fail-if",
+            "'p50 > 1us'",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        assert_eq!(
+            command_lines("Next: ", &words),
+            "Next: tautline bench --label 'a b a b a b a b a b a b a b a b a b a b a b a b a b a b a b ' \\\n  \
+             --fail-if 'p50 > 1us'\n"
+        );
+    }
+
+    #[test]
+    fn a_word_that_no_line_holds_is_not_cut() {
+        let words = ["tautline".to_owned(), "x".repeat(101)];
+        assert_eq!(
+            command_lines("Next: ", &words),
+            "Next: tautline bench --help\n"
+        );
+    }
+
+    #[test]
+    fn text_is_wrapped_at_the_width_and_long_words_are_cut() {
+        let text = format!("a {}", "x".repeat(150));
+        let wrapped = wrapped(&text, "  ");
+        assert!(wrapped.lines().all(|line| line.len() <= WIDTH));
+        assert_eq!(wrapped.matches('x').count(), 150);
     }
 }

@@ -182,6 +182,20 @@ fn the_driver_is_called_once_until_it_comes_and_again_when_the_writer_left_somet
 }
 
 #[test]
+fn a_callback_that_met_a_full_kernel_leaves_the_asking_to_the_driver() {
+    let mut rig = Rig::open(Strategy::Reliable, 100, 8);
+    rig.queue(b"ab");
+    let taken = rig.take();
+    rig.queue(b"c");
+    rig.settle(taken, 2);
+    let taken = rig.outbound.take(Caller::Callback, &rig.desk).unwrap();
+    let settled = rig.settle(taken, 0);
+    assert_eq!((settled.more, settled.blocked), (false, true));
+    assert!(rig.outbound.needs_driver());
+    assert_eq!(rig.drain(), [b"c".to_vec()]);
+}
+
+#[test]
 fn a_full_kernel_is_asked_again_only_when_it_has_said_so_to_the_driver() {
     let mut rig = Rig::open(Strategy::Reliable, 100, 8);
     rig.queue(b"abc");
