@@ -1,6 +1,7 @@
 //! `tautline bench`: its options, the plan made of them, the run, the report.
 
 mod options;
+mod plan;
 mod started_at;
 
 use std::time::Duration;
@@ -12,8 +13,8 @@ use tautline_gauge::report::{self, Report};
 use tautline_gauge::run::{self, BenchErrorKind, BenchResult};
 
 pub(crate) use self::options::BenchCommand;
-use self::options::Usage;
-use crate::exit::{Exit, Failure};
+use self::plan::Usage;
+use crate::exit::{Exit, Failure, say};
 use crate::interrupt::Interrupt;
 use crate::outputs::{self, Outputs};
 use crate::progress::ProgressLine;
@@ -42,7 +43,7 @@ impl BenchCommand {
             BenchErrorKind::Partial => Exit::Partial,
         });
         if let Some(error) = &result.error {
-            eprintln!("tautline: {error}");
+            say(format_args!("tautline: {error}"));
         }
         let failed = failed.or_else(|| nothing_to_measure(&result));
         let report = report_of(
@@ -54,7 +55,7 @@ impl BenchCommand {
         );
         let (report, gates) = judged(report, &output.fail_if);
         let written = outputs.write(&report).map_err(Failure::report);
-        Ok(signal.or(failed).or(written.err()).unwrap_or(gates))
+        Ok(signal.or(failed).or_else(|| written.err()).unwrap_or(gates))
     }
 }
 
@@ -66,7 +67,9 @@ fn announce(bound: Duration) {
             (0, seconds) => format!("{seconds} s"),
             (minutes, seconds) => format!("{minutes} min {seconds} s"),
         };
-        eprintln!("takes {time} at most; Ctrl-C ends it early with what it has by then");
+        say(format_args!(
+            "takes {time} at most; Ctrl-C ends it early with what it has by then"
+        ));
     }
 }
 
@@ -92,10 +95,10 @@ fn nothing_to_measure(result: &BenchResult) -> Option<Exit> {
             )
         })
         .collect();
-    eprintln!(
+    say(format_args!(
         "tautline: there is nothing to measure: {}",
         reasons.join("; ")
-    );
+    ));
     Some(Exit::Unavailable)
 }
 

@@ -1,7 +1,7 @@
 //! The exit statuses that scripts rely on.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// What the program says to the shell. Usage errors, 2, are clap's to say.
@@ -75,8 +75,14 @@ impl Failure {
     /// Says what there is to say.
     pub(crate) fn report(self) -> Exit {
         if let Some(message) = self.message {
-            eprintln!("tautline: {message}");
+            say(format_args!("tautline: {message}"));
         }
         self.exit
     }
+}
+
+/// A line on standard error. Where nobody reads it any more it is lost, and nothing else is:
+/// `eprintln!` would panic.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
