@@ -119,7 +119,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     return Ok(());
                 }
                 Offer::Queued { wake } => {
-                    drop(state);
+                    // After a wait it is the next one's turn.
+                    self.publish(state);
                     if wake {
                         self.home.call_driver();
                         if caller == Caller::Thread {
@@ -210,10 +211,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
-    /// Accepts no more; what waits is still written.
-    pub(crate) fn closing(&self) {
+    /// Accepts no more, for this reason; what waits is still written.
+    pub(crate) fn closing(&self, cause: Discard) {
         let mut state = lock(&self.state);
-        state.outbound.closing();
+        state.outbound.closing(cause);
         self.publish(state);
     }
 

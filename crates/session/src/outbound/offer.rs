@@ -1,6 +1,6 @@
 //! The way in: accepted, queued, in line for room, or refused.
 
-use super::{Call, Caller, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
+use super::{Call, Caller, Discard, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
 use crate::account::Tally;
 use crate::block::PeerId;
 use crate::budget::Budget;
@@ -76,7 +76,8 @@ impl Outbound {
         Some(state)
     }
 
-    /// What has become of a waiting send.
+    /// What has become of a waiting send. Of several that were granted room the first comes first:
+    /// the next one waits until it has come.
     pub fn ticket(&self, ticket: Ticket) -> TicketState {
         let gone = TicketState::NotConnected;
         self.waiters.state(ticket).unwrap_or(gone)
@@ -95,8 +96,8 @@ impl Outbound {
     #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
-            Stage::NotOpen => Some(Refusal::NotConnected),
-            Stage::Closing | Stage::Ended => Some(Refusal::Closed),
+            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost) => Some(Refusal::NotConnected),
+            Stage::Closing(Discard::Closed) | Stage::Ended => Some(Refusal::Closed),
             Stage::Open => match &self.peers {
                 Some(peers) if !peers.is_open(peer) => Some(Refusal::NotConnected),
                 _ => None,

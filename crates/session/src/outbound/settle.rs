@@ -25,12 +25,8 @@ impl Outbound {
 
     /// As [`take`](Self::take), by somebody whom nobody called for: the driver that has just settled a
     /// block, or a callback that needs room. It tries a kernel that was full, too.
-    pub fn take_more(
-        &mut self,
-        caller: Caller,
-        surroundings: &impl Surroundings,
-    ) -> Option<Taken> {
-        let open = matches!(self.stage, Stage::Open | Stage::Closing);
+    pub fn take_more(&mut self, caller: Caller, surroundings: &impl Surroundings) -> Option<Taken> {
+        let open = matches!(self.stage, Stage::Open | Stage::Closing(_));
         if !open || self.writer != Writer::Nobody {
             return None;
         }

@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) direct: bool,
     /// The kernel's send buffer.
     pub(crate) room: usize,
+    /// How seldom the peer reads: at 1 whenever it may.
+    pub(crate) slowness: usize,
 }
 
 /// One link, with everybody who uses it.
@@ -60,10 +62,13 @@ pub(crate) struct Link {
     hand: Option<Hand>,
     wires: Vec<Wire>,
     driver: Driver,
+    /// The driver met a full kernel, and nobody tried since.
+    kernel_was_full: bool,
     hot: Hot,
     /// What the driver told last.
     pressure: Pressure,
-    trace: bool,
+    /// Its number, if its steps are to be printed.
+    trace: Option<usize>,
     pub(crate) seen: Seen,
 }
 
@@ -123,7 +128,7 @@ impl Link {
         plan: Plan,
         desk: Rc<Desk>,
         total: Option<(Total, Arc<Budget>)>,
-        trace: bool,
+        trace: Option<usize>,
     ) -> Self {
         let shared = plan.kind == Kind::Datagram { shared: true };
         let (total, budget) = total.unzip();
@@ -159,6 +164,7 @@ impl Link {
             hand: None,
             wires: Vec::new(),
             driver: Driver::default(),
+            kernel_was_full: false,
             hot: Hot::default(),
             pressure: Pressure::Off,
             trace,
@@ -174,7 +180,9 @@ impl Link {
             46..66 => self.driver_or_holder_acts(random),
             66..72 => self.callback_flushes(random),
             72..92 => {
-                if let Some(wire) = self.wires.last_mut() {
+                if let Some(wire) = self.wires.last_mut()
+                    && random.one_in(self.plan.slowness)
+                {
                     wire.deliver(random);
                 }
             }
@@ -216,8 +224,9 @@ impl Link {
     fn connection_changes(&mut self, random: &mut Random) {
         match self.model.stage {
             Stage::NotOpen => self.open(),
-            Stage::Open | Stage::Closing => match random.up_to(9) {
+            Stage::Open | Stage::Closing(_) => match random.up_to(9) {
                 0 => self.close(),
+                2 if random.one_in(2) => self.closing(Discard::ConnectionLost),
                 1 => self.end(Discard::Closed, random),
                 2..7 => self.end(Discard::ConnectionLost, random),
                 _ => {}
@@ -238,13 +247,19 @@ impl Link {
         assert_eq!(generation, self.wires.len() as u64);
         self.driver.awaits_writable = false;
         self.driver.woken = false;
+        self.kernel_was_full = false;
         self.say_with(|| format!("connection {generation} opens"));
     }
 
     pub(crate) fn close(&mut self) {
-        self.say("the link closes");
-        self.outbound.closing();
-        self.model.closing();
+        self.closing(Discard::Closed);
+    }
+
+    /// Nothing more is accepted: the application closes, or the peer comes to its end.
+    pub(crate) fn closing(&mut self, cause: Discard) {
+        self.say_with(|| format!("no more is accepted: {cause:?}"));
+        self.outbound.closing(cause);
+        self.model.closing(cause);
         // Whoever closes has the driver come.
         self.driver.called = true;
     }
@@ -311,8 +326,8 @@ impl Link {
     }
 
     fn say_with(&self, what: impl FnOnce() -> String) {
-        if self.trace {
-            eprintln!("{:>9} ns  {}", self.desk.now_ns(), what());
+        if let Some(number) = self.trace {
+            eprintln!("{:>9} ns  link {number}: {}", self.desk.now_ns(), what());
         }
     }
 }

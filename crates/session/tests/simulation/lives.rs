@@ -32,7 +32,10 @@ pub(crate) fn live(seed: u64, trace: bool) -> Seen {
         eprintln!("{count} × {plan:?}, total {total:?}");
     }
     let mut links: Vec<Link> = (0..count)
-        .map(|_| Link::new(plan.clone(), Rc::clone(&desk), total.clone(), trace))
+        .map(|number| {
+            let trace = trace.then_some(number);
+            Link::new(plan.clone(), Rc::clone(&desk), total.clone(), trace)
+        })
         .collect();
 
     let steps = if plan.limit_bytes > LARGE_BYTES {
@@ -98,7 +101,7 @@ fn plan(random: &mut Random) -> Plan {
     let limit_bytes = if random.one_in(60) {
         random.between(LARGE_BYTES + 1, 300_000)
     } else {
-        let most_bytes = random.pick(&[8, 60, 400, 2_000]);
+        let most_bytes = random.pick(&[8, 60, 400, 2_000, 20_000]);
         random.between(least_bytes, most_bytes)
     };
     let limit_messages = if random.one_in(2) {
@@ -125,6 +128,7 @@ fn plan(random: &mut Random) -> Plan {
         senders: if direct { 1 } else { random.between(1, 5) },
         direct,
         room: random.between(1, limit_bytes * 2),
+        slowness: if random.one_in(6) { 30 } else { 1 },
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum Expected {
 pub(crate) enum Stage {
     NotOpen,
     Open,
-    Closing,
+    Closing(Discard),
     Ended,
 }
 
@@ -54,6 +54,7 @@ pub(crate) struct Waiter {
     pub(crate) peer: PeerId,
     pub(crate) encoded_bytes: usize,
     pub(crate) state: TicketState,
+    pub(crate) told: bool,
 }
 
 /// What one writer holds.
@@ -172,8 +173,12 @@ impl Model {
             return Expected::Refused(Refusal::TooLarge { limit_bytes });
         }
         match self.stage {
-            Stage::NotOpen => return Expected::Refused(Refusal::NotConnected),
-            Stage::Closing | Stage::Ended => return Expected::Refused(Refusal::Closed),
+            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost) => {
+                return Expected::Refused(Refusal::NotConnected);
+            }
+            Stage::Closing(Discard::Closed) | Stage::Ended => {
+                return Expected::Refused(Refusal::Closed);
+            }
             Stage::Open => {}
         }
         if self.shared && self.peer(peer).departed.is_some() {
@@ -234,6 +239,7 @@ impl Model {
             peer,
             encoded_bytes,
             state: TicketState::Waiting,
+            told: false,
         });
     }
 
@@ -245,17 +251,27 @@ impl Model {
             .position(|waiter| waiter.ticket == ticket)
             .expect("it is in line");
         let waiter = self.line.remove(index);
-        match waiter.state {
-            // The room passes on to the message.
-            TicketState::Granted if redeems => {}
-            TicketState::Granted => {
-                self.hold(-(waiter.encoded_bytes as i64));
-                self.grant();
-            }
-            TicketState::Waiting => self.grant(),
-            TicketState::NotConnected | TicketState::Closed => {}
+        // When it is redeemed the room passes on to the message.
+        if waiter.state == TicketState::Granted && !redeems {
+            self.hold(-(waiter.encoded_bytes as i64));
         }
+        if waiter.state == TicketState::Waiting || !redeems {
+            self.grant();
+        }
+        self.tell_first();
         waiter.state
+    }
+
+    /// Those who were granted room come one after the other.
+    fn tell_first(&mut self) {
+        let first = self
+            .line
+            .iter_mut()
+            .find(|waiter| waiter.state == TicketState::Granted);
+        if let Some(waiter) = first.filter(|waiter| !waiter.told) {
+            waiter.told = true;
+            self.told.push(waiter.ticket);
+        }
     }
 
     /// Serves the line from its front, as far as there is room.
@@ -267,12 +283,12 @@ impl Model {
         {
             let encoded_bytes = self.line[index].encoded_bytes;
             if !self.fits(encoded_bytes) {
-                return;
+                break;
             }
             self.hold(encoded_bytes as i64);
             self.line[index].state = TicketState::Granted;
-            self.told.push(self.line[index].ticket);
         }
+        self.tell_first();
     }
 
     /// A writer took these bytes of a stream.
@@ -305,7 +321,7 @@ impl Model {
 
     fn take(&mut self, messages: VecDeque<Message>) {
         assert!(self.hand.is_none(), "two writers");
-        assert!(matches!(self.stage, Stage::Open | Stage::Closing));
+        assert!(matches!(self.stage, Stage::Open | Stage::Closing(_)));
         self.hand = Some(Hand {
             messages,
             direct: false,
@@ -359,17 +375,27 @@ impl Model {
         self.put_back(messages);
     }
 
-    pub(crate) fn closing(&mut self) {
-        self.stage = match self.stage {
-            Stage::NotOpen | Stage::Ended => Stage::Ended,
-            Stage::Open | Stage::Closing => Stage::Closing,
-        };
-        self.dismiss(None, TicketState::Closed);
+    pub(crate) fn closing(&mut self, cause: Discard) {
+        match cause {
+            Discard::Closed => {
+                self.stage = match self.stage {
+                    Stage::NotOpen | Stage::Ended => Stage::Ended,
+                    Stage::Open | Stage::Closing(_) => Stage::Closing(cause),
+                };
+                self.dismiss(None, TicketState::Closed);
+            }
+            Discard::ConnectionLost if self.stage == Stage::Open => {
+                self.stage = Stage::Closing(cause);
+                self.dismiss(None, TicketState::NotConnected);
+            }
+            Discard::ConnectionLost => {}
+        }
     }
 
     /// Returns what is given up now.
     pub(crate) fn end(&mut self, cause: Discard) -> Tally {
-        if cause == Discard::Closed || self.stage == Stage::Ended {
+        let closed = [Stage::Closing(Discard::Closed), Stage::Ended].contains(&self.stage);
+        if cause == Discard::Closed || closed {
             self.stage = Stage::Ended;
             self.dismiss(None, TicketState::Closed);
         } else {
@@ -586,6 +612,7 @@ impl Model {
             self.told.push(waiter.ticket);
         }
         self.hold(-reserved);
+        self.tell_first();
     }
 
     fn judge(&mut self) {

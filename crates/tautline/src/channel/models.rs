@@ -102,7 +102,7 @@ fn a_close_ends_once_the_writer_is_back_and_everything_is_written() {
                 send_or(line, 2, SendError::Closed);
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Close);
             }),
         ];
@@ -124,7 +124,7 @@ fn an_abort_waits_for_the_writer_and_counts_what_it_had_in_hand() {
                 send_or(line, 2, SendError::Closed);
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Abort);
             }),
         ];
@@ -252,13 +252,39 @@ fn a_wait_that_times_out_passes_its_place_on() {
 }
 
 #[test]
+fn a_large_one_that_times_out_lets_the_small_one_behind_it_in() {
+    explore("a large wait that times out", [()], |()| {
+        let options = OutboundOptions {
+            frame_limit_bytes: 2 * PAYLOAD_BYTES,
+            ..room_for(2)
+        };
+        let (line, wire) = open_line(options, &[]);
+        as_driver(|| send(&line, 1)).unwrap();
+        let senders = [
+            user(&line, |line| {
+                let deadline = Some(Instant::now());
+                let large = [2; 2 * PAYLOAD_BYTES];
+                let sent = line.send(&large, PeerId::SOLE, Call::Within, deadline);
+                assert_eq!(sent, Err(SendError::TimedOut));
+            }),
+            user(&line, |line| send(line, 3).unwrap()),
+        ];
+        // The driver comes only now: there was room enough for the small one.
+        join(senders);
+        drive(&line);
+        assert_eq!(wire.messages(), [1, 3]);
+        assert_all_written(&line);
+    });
+}
+
+#[test]
 fn those_who_wait_when_the_connection_ends_are_told() {
     let cases = [
         (Discard::ConnectionLost, SendError::NotConnected),
         (Discard::Closed, SendError::Closed),
     ];
     explore("waiters against the end", cases, |(cause, answer)| {
-        let (line, wire) = open_line(room_for(1), &[]);
+        let (line, wire) = open_line(room_for(1), &[Kernel::Full]);
         as_driver(|| send(&line, 1)).unwrap();
         let users = [
             user(&line, move |line| send_or(line, 2, answer)),
@@ -387,7 +413,7 @@ fn an_abort_waits_for_a_callback_that_flushes() {
                 assert!(sent.is_ok() || answers.contains(&sent.unwrap_err()));
             }),
             user(&line, |line| {
-                line.closing();
+                line.closing(Discard::Closed);
                 line.home().command(Command::Abort);
             }),
         ];

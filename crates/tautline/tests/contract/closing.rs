@@ -1,5 +1,6 @@
 //! Promise 8: close, flush, finish, abort and drop, from any thread and from callbacks.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -123,7 +124,10 @@ fn flush_waits_until_all_is_written(transport: Transport) {
     drop(gate);
     assert_eq!(flushing.join().unwrap(), Ok(()));
     let sending = link.statistics().sending;
-    assert_eq!((sending.written.messages, sending.waiting.messages), (10, 0));
+    assert_eq!(
+        (sending.written.messages, sending.waiting.messages),
+        (10, 0)
+    );
     for message in numbered(10, 100) {
         assert_eq!(peer.read_message(), message);
     }
@@ -226,7 +230,11 @@ fn half_open_a_peer_that_vanishes_is_noticed(transport: Transport) {
     assert_eq!(inbox.expect_event(), Happened::PeerFinished);
     peer.vanish();
     let closed = inbox.expect_end();
-    assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}");
+    match transport {
+        Transport::Tcp => assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}"),
+        // There is no reset where nothing was left unread.
+        _ => assert!(matches!(closed.reason, Reason::PeerEnded), "{closed:?}"),
+    }
     assert_eq!(link.send(b"answer"), Err(SendError::NotConnected));
 }
 
@@ -288,7 +296,7 @@ fn clones_made_in_callbacks_keep_a_link_alive(transport: Transport) {
     let (link, mut peer) = reach(&io, transport, framed(transport), handler);
     let clone = given.recv_timeout(WATCHDOG).unwrap();
     drop(link);
-    inside_callback(&io, || {});
+    let_turn(&io);
     clone.send(b"still here").unwrap();
     assert_eq!(peer.read_message(), b"still here");
     drop(clone);
@@ -307,7 +315,7 @@ fn dropping_the_handles_of_a_servers_peer_does_nothing(transport: Transport) {
         ..
     } = Pair::open(transport, &framed(transport));
     drop(peer);
-    inside_callback(&server_io, || {});
+    let_turn(&server_io);
     client.send(b"still there?").unwrap();
     assert_eq!(peer_inbox.expect_message(), b"still there?");
     let peers = served.server.peers();
@@ -366,7 +374,13 @@ fn close_against_eight_sending_threads_loses_nothing_accepted(transport: Transpo
             let accepted = senders.into_iter().map(|sender| sender.join().unwrap());
             (accepted.sum::<u64>(), unsent)
         });
-        assert_eq!(unsent, Unsent { kernel_bytes: Some(0), ..Unsent::default() });
+        assert_eq!(
+            unsent,
+            Unsent {
+                kernel_bytes: Some(0),
+                ..Unsent::default()
+            }
+        );
         let sending = link.statistics().sending;
         assert_eq!(sending.accepted.messages, accepted);
         assert_eq!(sending.written, sending.accepted);
@@ -450,7 +464,7 @@ fn when_close_and_abort_have_returned_no_callback_runs(transport: Transport) {
             // What it held is gone as well.
             let told = inbox.so_far();
             assert!(matches!(told.last(), Some(Told::Dropped)), "{told:?}");
-            inside_callback(&io, || {});
+            let_turn(&io);
             assert!(!watch.late.load(Ordering::SeqCst));
             writing.join().unwrap();
         }
@@ -491,7 +505,7 @@ fn a_server_closed_while_peers_come_calls_nobody_afterwards(transport: Transport
             ends[round as usize % 2](&server);
             watch.over.store(true, Ordering::SeqCst);
             assert_eq!(server.statistics().connected, 0);
-            inside_callback(&io, || {});
+            let_turn(&io);
             assert!(!watch.late.load(Ordering::SeqCst), "round {round}");
             assert_eq!(server.statistics().connected, 0);
             stop.store(true, Ordering::SeqCst);
@@ -544,31 +558,42 @@ fn close_and_abort_and_drop_at_once_end_it_once(transport: Transport) {
 
 /// Runs one life of a link in which each kind of callback comes, and acts in the one that is wanted.
 fn act_in(transport: Transport, wanted: &'static str, act: fn(&Link)) -> Vec<Told> {
-    let (handler, inbox) = recorder_that(move |link, told| {
+    let io = start();
+    let told = live_through_all(&io, transport, move |link, told| {
         if kind(told) == wanted {
             act(link);
         }
     });
-    let io = start();
+    // The thread lives.
+    let_turn(&io);
+    told
+}
+
+/// One life of a link in which each kind of callback comes, unless one of them ends it.
+fn live_through_all(
+    io: &IoThread,
+    transport: Transport,
+    act: impl FnMut(&Link, &Told) + Send + 'static,
+) -> Vec<Told> {
+    let (handler, inbox) = recorder_that(act);
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
-        half_open: true,
         queue_limit_bytes: 10_000,
         send_buffer_bytes: Some(16 * 1024),
-        ..framed(transport)
+        ..half_open(transport)
     };
-    let (link, mut peer) = client_of_raw(&io, &listener, options, handler);
-    peer.write_frame(b"message");
+    let (link, mut peer) = client_of_raw(io, &listener, options, handler);
+    // What it says may come too late.
+    let _ = peer.write_all(&frame(b"message"));
     let sender = link.clone();
-    // Pressure.
-    inside_callback(&io, move || while sender.send(&[0; 996]).is_ok() {});
-    // An event.
-    peer.end();
-    inside_callback(&io, || {});
-    peer.vanish();
-    let told = inbox.all_to_the_end();
-    // The thread lives.
-    inside_callback(&io, || {});
+    inside_callback(io, move || while sender.send(&[0; 996]).is_ok() {});
+    let _ = peer.try_end();
+    let mut told = inbox.all_up_to(|told| matches!(told, Told::Event(_)));
+    if matches!(told.last(), Some(Told::Event(_))) {
+        peer.vanish();
+        told.append(&mut inbox.all_up_to(|_| false));
+    }
+    assert!(matches!(told.pop(), Some(Told::Dropped)));
     told
 }
 
@@ -606,16 +631,13 @@ fn expect_order(told: &[Told], acted_in: &str) {
 fn in_every_callback_it_can_be_closed(transport: Transport) {
     for wanted in CALLBACKS {
         let told = act_in(transport, wanted, |link| {
-            assert_eq!(link.close(WATCHDOG), Unsent::default());
-            assert_eq!(link.send(b"a"), Err(expected_after_close(link)));
+            // A peer that does not read would take all the time it is given.
+            assert_eq!(link.close(Duration::from_millis(5)), Unsent::default());
+            assert_eq!(link.send(b"a"), Err(SendError::Closed));
             assert_eq!(link.flush(WATCHDOG), Err(FlushError::WouldDeadlock));
         });
         expect_order(&told, wanted);
     }
-}
-
-fn expected_after_close(_: &Link) -> SendError {
-    SendError::Closed
 }
 
 fn in_every_callback_it_can_be_aborted(transport: Transport) {
@@ -655,13 +677,16 @@ fn in_every_callback_its_server_can_be_dropped(transport: Transport) {
         let mut raw = RawStream::connect(&served.server.local_address());
         give.send(served).unwrap();
         // What it says may come too late.
-        let _ = std::io::Write::write_all(&mut raw, b"\0\0\0\x01a");
-        raw.end();
-        inside_callback(&io, || {});
-        drop(raw);
-        let told = inbox.all_to_the_end();
+        let _ = raw.write_all(&frame(b"message"));
+        let _ = raw.try_end();
+        let mut told = inbox.all_up_to(|told| matches!(told, Told::Event(_)));
+        if matches!(told.last(), Some(Told::Event(_))) {
+            raw.vanish();
+            told.append(&mut inbox.all_up_to(|_| false));
+        }
+        assert!(matches!(told.pop(), Some(Told::Dropped)));
         expect_order(&told, wanted);
-        inside_callback(&io, || {});
+        let_turn(&io);
     }
 }
 
@@ -672,27 +697,14 @@ fn in_every_callback_another_link_can_be_closed(transport: Transport) {
         let (other_handler, other_inbox) = recorder();
         let (other, _other_peer) = reach(&io, transport, framed(transport), other_handler);
         give.send(other).unwrap();
-        let (handler, inbox) = recorder_that(move |_, told| {
+        let told = live_through_all(&io, transport, move |_, told| {
             if kind(told) == wanted
                 && let Ok(other) = given.try_recv()
             {
                 other.close(Duration::ZERO);
             }
         });
-        let listener = RawListener::bind(transport).with_receive_buffer(4096);
-        let options = LinkOptions {
-            queue_limit_bytes: 10_000,
-            send_buffer_bytes: Some(16 * 1024),
-            ..half_open(transport)
-        };
-        let (link, mut peer) = client_of_raw(&io, &listener, options, handler);
-        peer.write_frame(b"message");
-        let sender = link.clone();
-        inside_callback(&io, move || while sender.send(&[0; 996]).is_ok() {});
-        peer.end();
-        inside_callback(&io, || {});
-        peer.vanish();
-        expect_order(&inbox.all_to_the_end(), wanted);
+        expect_order(&told, wanted);
         other_inbox.expect_opened();
         assert!(matches!(other_inbox.expect_end().reason, Reason::Closed));
     }
@@ -719,10 +731,10 @@ fn a_peer_that_ends_and_never_reads_is_not_waited_for_for_ever(transport: Transp
     let io = start();
     let (handler, inbox) = recorder();
     let (link, peer) = stalled(&io, transport, handler);
-    let waiting = link.statistics().sending.waiting;
     peer.end();
     let closed = inbox.skip_to_closed();
     assert!(matches!(closed.reason, Reason::PeerEnded));
-    assert_eq!(closed.unsent.queued, waiting);
-    assert_eq!(link.statistics().sending.discarded.connection_lost, waiting);
+    let lost = link.statistics().sending.discarded.connection_lost;
+    assert!(lost.messages > 0);
+    assert_eq!(closed.unsent.queued, lost);
 }

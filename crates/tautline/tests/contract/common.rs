@@ -8,10 +8,10 @@ mod transport;
 
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{child, in_child, thread_ids};
-pub(crate) use raw::{RawListener, RawPeer, RawStream};
+pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
-    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, nobody, reach, server_of_raw,
-    start,
+    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
+    server_of_raw, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 

@@ -1,5 +1,6 @@
 //! Promise 5: the life of a connection is strictly ordered.
 
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -52,7 +53,11 @@ fn opened_then_messages_then_closed_then_ended_once_each(transport: Transport) {
     assert_eq!(closed.generation, 1);
     let ended_by_us = matches!(closed.reason, Reason::Aborted);
     let ended_by_peer = matches!(closed.reason, Reason::PeerEnded);
-    assert!(if transport.is_stream() { ended_by_peer } else { ended_by_us });
+    assert!(if transport.is_stream() {
+        ended_by_peer
+    } else {
+        ended_by_us
+    });
 }
 
 /// All there is to end a connection with.
@@ -142,12 +147,7 @@ fn opened_tells_both_addresses(transport: Transport) {
 
 fn a_name_is_looked_up(transport: Transport) {
     let io = start();
-    let served = Served::listen(
-        &io,
-        transport,
-        ServerOptions::default(),
-        vec![recorder().0],
-    );
+    let served = Served::listen(&io, transport, ServerOptions::default(), vec![recorder().0]);
     let by_name = match served.server.local_address() {
         Address::Tcp { port, .. } => format!("tcp://localhost:{port}"),
         Address::Udp { port, .. } => format!("udp://localhost:{port}"),
@@ -257,7 +257,7 @@ fn a_full_backlog_is_waited_for(transport: Transport) {
         ..LinkOptions::default()
     };
     let link = io.connect(&place.address, options, handler).unwrap();
-    inside_callback(&io, || {});
+    let_turn(&io);
     assert!(!link.is_open() && !link.is_ended());
     listener.accept().unwrap();
     link.wait_open(WATCHDOG).unwrap();
@@ -266,9 +266,18 @@ fn a_full_backlog_is_waited_for(transport: Transport) {
 
 fn closed_while_it_connects_there_is_only_ended(transport: Transport) {
     let ends: [(fn(&mut Option<Link>), &str); 4] = [
-        (|link| _ = link.as_ref().unwrap().close(WATCHDOG), "closed on this side"),
-        (|link| link.as_ref().unwrap().abort(), "aborted on this side"),
-        (|link| link.as_ref().unwrap().finish(), "closed on this side"),
+        (
+            |link| _ = link.as_ref().unwrap().close(WATCHDOG),
+            "closed on this side",
+        ),
+        (
+            |link| link.as_ref().unwrap().abort(),
+            "aborted on this side",
+        ),
+        (
+            |link| link.as_ref().unwrap().finish(),
+            "closed on this side",
+        ),
         (|link| drop(link.take()), "aborted on this side"),
     ];
     for (end, reason) in ends {
@@ -401,13 +410,16 @@ fn a_new_link_and_a_new_server_on_the_same_address_work_at_once(transport: Trans
         |server| drop(server),
     ];
     for end in ends.into_iter().cycle().take(15) {
-        let (served, peer_inbox) = recorder();
-        let mut served = Some(served);
+        let (give, inboxes) = mpsc::channel();
         let options = ServerOptions {
             link: framed(transport),
             ..ServerOptions::default()
         };
-        let accept = move |_: &Link| served.take().ok_or_else(|| "one is enough".into());
+        let accept = move |_: &Link| {
+            let (handler, inbox) = recorder();
+            give.send(inbox).unwrap();
+            Ok(handler)
+        };
         let server = io.listen(&place.address, options, accept).unwrap();
         place.address = server.local_address();
         // Each link has another one before it on the same address that is ending just now.
@@ -418,9 +430,10 @@ fn a_new_link_and_a_new_server_on_the_same_address_work_at_once(transport: Trans
                 .unwrap();
             link.wait_open(WATCHDOG).unwrap();
             link.send(b"hello").unwrap();
+            let peer_inbox = inboxes.recv_timeout(WATCHDOG).unwrap();
+            peer_inbox.expect_opened();
+            assert_eq!(peer_inbox.expect_message(), b"hello");
         }
-        peer_inbox.expect_opened();
-        assert_eq!(peer_inbox.expect_message(), b"hello");
         end(server);
     }
 }

@@ -62,7 +62,7 @@ fn paused_in_a_callback_no_message_follows_until_it_resumes(transport: Transport
     for message in &messages {
         assert_eq!(pair.client_inbox.expect_message(), *message);
         // Whatever else the thread has to do, it does now: a further message would come with it.
-        inside_callback(&pair.client_io, || {});
+        let_turn(&pair.client_io);
         assert!(pair.client_inbox.so_far().is_empty());
         pair.client.resume_reading();
     }
@@ -79,7 +79,7 @@ fn paused_before_the_first_message_none_comes(transport: Transport) {
     inbox.expect_opened();
     peer.write_message(b"first");
     peer.write_message(b"second");
-    inside_callback(&io, || {});
+    let_turn(&io);
     assert!(inbox.so_far().is_empty());
     link.resume_reading();
     assert_eq!(inbox.expect_message(), b"first");
@@ -106,7 +106,7 @@ fn a_peers_end_is_told_after_what_a_pause_held_back(transport: Transport) {
     drop(peer);
     for message in [&b"one"[..], b"two", b"three"] {
         assert_eq!(inbox.expect_message(), message);
-        inside_callback(&io, || {});
+        let_turn(&io);
         assert!(inbox.so_far().is_empty() && link.is_open());
         link.resume_reading();
     }

@@ -10,6 +10,11 @@ use crate::wire::Wire;
 impl Link {
     pub(super) fn driver_or_holder_acts(&mut self, random: &mut Random) {
         match &self.hand {
+            // It goes on in the same turn.
+            None if self.driver.ready && random.one_in(2) => {
+                self.driver.ready = false;
+                self.take(Caller::Driver, true);
+            }
             None => {
                 self.driver_turns();
             }
@@ -24,7 +29,7 @@ impl Link {
     /// The driver comes if it has a reason to; false when it has none.
     pub(super) fn driver_turns(&mut self) -> bool {
         if self.plan.direct {
-            return self.take(Caller::Direct);
+            return self.take(Caller::Direct, false);
         }
         let writable = self.wires.last().is_some_and(Wire::is_writable);
         let due =
@@ -36,31 +41,39 @@ impl Link {
             saw_the_last_written: self.outbound.is_drained(),
             ..Driver::default()
         };
-        self.take(Caller::Driver);
+        // Without a connection there is nothing to take, and the driver need not ask.
+        if self.model.stage != Stage::NotOpen {
+            self.take(Caller::Driver, false);
+        }
         self.poll_pressure();
         true
     }
 
     pub(super) fn callback_flushes(&mut self, random: &mut Random) {
         if !self.plan.direct && self.hand.is_none() && random.one_in(2) {
-            self.take(Caller::Callback);
+            self.take(Caller::Callback, random.one_in(2));
         }
     }
 
-    fn take(&mut self, caller: Caller) -> bool {
-        let taken = self.outbound.take(caller, &*self.desk);
+    /// Takes, if nobody writes and something waits; whoever was not called for takes `more`.
+    fn take(&mut self, caller: Caller, more: bool) -> bool {
+        let taken = if more {
+            self.outbound.take_more(caller, &*self.desk)
+        } else {
+            self.outbound.take(caller, &*self.desk)
+        };
         let open = matches!(self.model.stage, Stage::Open | Stage::Closing);
-        let due = open && !self.model.is_queue_empty() && !self.model.is_writing();
+        let free = open && !self.model.is_writing();
+        let tries = more || caller == Caller::Driver || !self.kernel_was_full;
+        if (free && tries) || (caller == Caller::Driver && !more) {
+            self.kernel_was_full = false;
+        }
         self.say_with(|| format!("{caller:?} takes: {}", taken.is_some()));
+        let due = free && tries && !self.model.is_queue_empty();
+        assert_eq!(taken.is_some(), due, "whether there is something to take");
         let Some(taken) = taken else {
-            // Nobody but the driver tries a kernel that was full.
-            assert!(
-                !due || caller == Caller::Callback,
-                "there was something to take"
-            );
             return false;
         };
-        assert!(due, "nobody was to write");
         match self.plan.kind {
             Kind::Stream => self.model.take_bytes(taken.bytes()),
             Kind::Datagram { .. } => self
@@ -141,6 +154,7 @@ impl Link {
         self.say_with(|| format!("{caller:?} settles: {settled:?}"));
         self.hot.free_since_ns = self.desk.now_ns();
         let Settled { more, blocked } = settled;
+        self.kernel_was_full = blocked && caller == Caller::Driver;
         assert!(!(more && blocked));
         assert!(!more || !self.model.is_queue_empty());
         match caller {

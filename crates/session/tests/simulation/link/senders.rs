@@ -43,9 +43,10 @@ impl Link {
                 message,
                 told,
             } => {
-                if told {
+                if told && !random.one_in(8) {
                     self.sender_redeems(index, ticket, message);
-                } else if random.one_in(6) {
+                } else if told || random.one_in(6) {
+                    // Its time was up, perhaps when it had been granted room.
                     self.sender_gives_up(ticket);
                 } else if random.one_in(20) {
                     // Nobody told it; a careless caller looks all the same.
@@ -153,7 +154,11 @@ impl Link {
         self.say("a wait is given up");
         let state = self.model.leave(ticket, false);
         assert_eq!(self.outbound.cancel(ticket), Some(state));
-        self.saw("a wait is given up");
+        self.saw(match state {
+            TicketState::Waiting => "a wait is given up",
+            TicketState::Granted => "a wait is given up that was granted room",
+            TicketState::NotConnected | TicketState::Closed => "a wait is given up that was over",
+        });
     }
 
     fn accepted(&mut self, index: usize, message: Message, offer: Offer, must_write: bool) {
@@ -171,6 +176,11 @@ impl Link {
             Offer::Queued { wake } => {
                 assert!(!must_write, "nobody was in the sender's way");
                 self.driver_is_called(wake);
+                if wake {
+                    let now_ns = self.desk.now_ns();
+                    self.outbound.woke_driver(now_ns);
+                    self.hot.free_since_ns = now_ns;
+                }
             }
             Offer::Wait(_) | Offer::Refused(_) => panic!("{offer:?} where there is room"),
         }
@@ -263,8 +273,7 @@ impl Link {
 
     /// Whether a sender that is let in now has to write itself.
     fn must_write(&mut self, caller: Caller) -> bool {
-        let idle =
-            self.model.is_queue_empty() && !self.model.is_writing() && !self.driver.awaits_writable;
+        let idle = self.model.is_queue_empty() && !self.model.is_writing() && !self.kernel_was_full;
         match caller {
             Caller::Driver => false,
             Caller::Direct => idle,

@@ -126,11 +126,15 @@ impl RawStream {
 
     /// "That was all": the other direction goes on.
     pub(crate) fn end(&self) {
+        self.try_end().unwrap();
+    }
+
+    /// As [`end`](Self::end), to a link that may have ended already.
+    pub(crate) fn try_end(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
         }
-        .unwrap();
     }
 
     /// Vanishes as a killed machine's peer does once it is back: with a reset, where there is one.
