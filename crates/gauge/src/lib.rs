@@ -1,1 +1,15 @@
 //! The measuring engine of Tautline.
+
+pub mod clock;
+pub mod control;
+pub mod environment;
+mod evidence;
+pub mod placement;
+pub mod plan;
+pub mod probe;
+pub mod quantity;
+pub mod recorder;
+pub mod report;
+pub mod run;
+pub mod statistics;
+mod sys;

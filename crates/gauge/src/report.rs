@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::environment::{Doubt, Environment};
+use crate::environment::{Doubt, Environment, Evidence};
 
 /// The schema that this report follows, as its first field says.
 pub const SCHEMA: &str = "tautline.report/1";
@@ -29,6 +29,8 @@ pub struct Report {
     pub clock: Clock,
     /// The machine, and what was asked of it and granted.
     pub environment: Environment,
+    /// What the run measured about the machine.
+    pub evidence: Evidence,
     /// The other end's record, where there is another end.
     pub peer: Option<Environment>,
     /// Whether both ends are one host.
@@ -108,6 +110,8 @@ pub struct LatencyRow {
     pub iterations: u64,
     /// Echoes before the first round of each run.
     pub warmup: u64,
+    /// Whose figures stand on the row: `handoff` where it was measured, else the first driver.
+    pub driver: Option<String>,
     /// Median over runs.
     pub messages_per_s: Option<f64>,
     /// Median over runs, payload one way.
@@ -148,6 +152,12 @@ pub struct RttSummary {
     pub p999_ns: Option<u64>,
     /// Slowest.
     pub max_ns: Option<u64>,
+    /// Echoes that never came back, or came back too late to be told from lost ones.
+    pub lost: u64,
+    /// Replies to an echo that had already been given up as lost, or that had been answered before.
+    pub stray: u64,
+    /// Replies whose length, sequence or check was wrong.
+    pub corrupted: u64,
 }
 
 /// One driver of the library in one cell.
@@ -236,6 +246,8 @@ pub struct StrategyRow {
     pub evicted_messages: u64,
     /// Payload of `dropped_messages`.
     pub dropped_mib: f64,
+    /// Accepted, not discarded by the library, and never received: what the transport lost.
+    pub lost_messages: u64,
     /// Most that ever waited or was in flight, in encoded bytes.
     pub max_queue_kib: f64,
     /// Crossings of high and low water.
@@ -255,9 +267,9 @@ pub struct StrategyRow {
 }
 
 /// What the receiver found in the messages' sequence numbers and checks.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Integrity {
-    /// Sequence numbers that never came.
+    /// Sequence numbers that never came, those of evicted messages among them.
     pub gaps: u64,
     /// Sequence numbers that came twice.
     pub duplicates: u64,
@@ -303,6 +315,45 @@ pub struct StrategyRun {
     pub integrity: Integrity,
     /// The control's rate in the same run.
     pub control_received_mib_per_s: Option<f64>,
+    /// The sending end's own statistics after the drain.
+    pub sender: EndStatistics,
+    /// The receiving end's own statistics after the drain.
+    pub receiver: EndStatistics,
+}
+
+/// One end of a stream as the library's own statistics describe it. Encoded bytes, framing included.
+///
+/// accepted = written + waiting + discarded holds in messages and in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct EndStatistics {
+    /// Sends that said `Ok`.
+    pub accepted_messages: u64,
+    /// Their encoded bytes.
+    pub accepted_bytes: u64,
+    /// Messages of which the kernel has the last byte.
+    pub written_messages: u64,
+    /// Their encoded bytes.
+    pub written_bytes: u64,
+    /// Still waiting or in flight when this was read.
+    pub waiting_messages: u64,
+    /// Their encoded bytes.
+    pub waiting_bytes: u64,
+    /// Accepted and then discarded, whatever the cause.
+    pub discarded_messages: u64,
+    /// Their encoded bytes.
+    pub discarded_bytes: u64,
+    /// Sends refused.
+    pub refused_messages: u64,
+    /// Their encoded bytes.
+    pub refused_bytes: u64,
+    /// Most that ever waited or was in flight.
+    pub max_queued_bytes: u64,
+    /// Crossings of high and low water.
+    pub pressure_events: u64,
+    /// Messages received.
+    pub received_messages: u64,
+    /// Their payload.
+    pub received_payload_bytes: u64,
 }
 
 /// A cell that was asked for and cannot be.

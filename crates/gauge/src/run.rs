@@ -1,0 +1,463 @@
+//! The run: does what the plan says, and hands back what it found.
+//!
+//! [`bench`] chooses where threads sit, holds the machine, and takes the cells one by one. What broke
+//! off or was stopped keeps what had been measured until then.
+
+mod addresses;
+mod latency;
+mod site;
+mod strategy;
+mod supervise;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::addresses::Addresses;
+use self::site::Site;
+use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
+use crate::clock;
+use crate::environment::Evidence;
+use crate::evidence::Watch;
+use crate::placement::{Hold, Register, Seats};
+use crate::plan::{LatencyPlan, Plan, StrategyPlan, Transport};
+use crate::report::{Absent, Clock, LatencyRow, PlacementRecord, StrategyRow};
+use crate::statistics::{Random, mix};
+
+/// Everything one `bench` found out; what stands here is valid even when the run ended early.
+#[derive(Debug, Clone)]
+pub struct BenchResult {
+    /// The clock that every figure comes from.
+    pub clock: Clock,
+    /// How the run was placed on the CPUs: asked and effective.
+    pub placement: PlacementRecord,
+    /// What was measured about the machine.
+    pub evidence: Evidence,
+    /// Round trips, one row per transport and payload.
+    pub latency: Vec<LatencyRow>,
+    /// One-way streams, one row per transport, strategy and payload.
+    pub strategy: Vec<StrategyRow>,
+    /// Cells that were asked for and cannot be, each with its reason.
+    pub absent: Vec<Absent>,
+    /// The stop flag ended the run early.
+    pub interrupted: bool,
+    /// What ended the run, when something did.
+    pub error: Option<BenchError>,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// From 0 to 1.
+    pub done: f64,
+    /// What is being measured now: `tcp 64 B, run 1 of 3`.
+    pub cell: String,
+}
+
+/// What ended a run before its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BenchError {
+    /// Decides the exit status.
+    pub kind: BenchErrorKind,
+    /// What, where and why.
+    pub message: String,
+}
+
+/// The kinds of [`BenchError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BenchErrorKind {
+    /// What was asked for could not be had: connect, bind, a required scheduler. Exit status 3.
+    Setup,
+    /// It began well and broke off; what was measured until then stands. Exit status 4.
+    Partial,
+}
+
+impl BenchError {
+    fn setup(cause: impl Display) -> Self {
+        Self {
+            kind: BenchErrorKind::Setup,
+            message: cause.to_string(),
+        }
+    }
+
+    fn partial(cause: impl Display) -> Self {
+        Self {
+            kind: BenchErrorKind::Partial,
+            message: cause.to_string(),
+        }
+    }
+}
+
+/// Measures what a checked plan says. Returns when it is done, soon after `stop` becomes true, or when
+/// something breaks; all threads are joined and all sockets closed by then.
+///
+/// `progress` is called about ten times a second, on the calling thread, which itself measures nothing.
+pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool) -> BenchResult {
+    let mut result = BenchResult {
+        clock: clock::measure(),
+        placement: unplaced(plan),
+        evidence: Evidence::default(),
+        latency: Vec::new(),
+        strategy: Vec::new(),
+        absent: absent(plan),
+        interrupted: false,
+        error: None,
+    };
+    let outcome = measure(plan, progress, stop, &mut result);
+    result.interrupted = stop.load(Ordering::Relaxed);
+    // What the stop flag broke is no error.
+    result.error = outcome.err().filter(|_| !result.interrupted);
+    result
+}
+
+fn measure(
+    plan: &Plan,
+    progress: &mut dyn FnMut(Progress),
+    stop: &AtomicBool,
+    result: &mut BenchResult,
+) -> Result<(), BenchError> {
+    let seats = Seats::choose(&plan.placement).map_err(BenchError::setup)?;
+    let hold = Hold::take(&plan.placement, &seats.cpus());
+    let register = Arc::new(Register::default());
+    result.placement = placed(plan, &seats, &hold, &register);
+    try_seats(plan, &seats, &register)?;
+    let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
+    let watch = Watch::start(&seats);
+    let mut bench = Bench {
+        seats: &seats,
+        register: &register,
+        addresses: &addresses,
+        seed: plan.seed,
+        stop,
+        meter: Meter::new(plan, progress),
+    };
+    let outcome = bench.tables(plan, result);
+    result.evidence = watch.finish(&result.clock, plan.placement.sched);
+    result.placement = placed(plan, &seats, &hold, &register);
+    outcome
+}
+
+/// What all cells share.
+struct Bench<'a> {
+    seats: &'a Seats,
+    register: &'a Arc<Register>,
+    addresses: &'a Arc<Addresses>,
+    seed: u64,
+    stop: &'a AtomicBool,
+    meter: Meter<'a>,
+}
+
+impl Bench<'_> {
+    fn tables(&mut self, plan: &Plan, result: &mut BenchResult) -> Result<(), BenchError> {
+        if let Some(plan) = &plan.latency {
+            self.latency_table(plan, &mut result.latency)?;
+        }
+        if let Some(plan) = &plan.strategy {
+            self.strategy_table(plan, &mut result.strategy)?;
+        }
+        Ok(())
+    }
+
+    fn latency_table(
+        &mut self,
+        plan: &LatencyPlan,
+        rows: &mut Vec<LatencyRow>,
+    ) -> Result<(), BenchError> {
+        let cells = plan.cells();
+        let mut budget = Budget::new(plan.budget, cells.len() * plan.runs);
+        for (number, (transport, payload_bytes)) in cells.into_iter().enumerate() {
+            let seed = mix(self.seed ^ number as u64);
+            let mut cell = latency::Cell::new(plan, transport, payload_bytes);
+            let outcome = self.latency_runs(plan, &mut cell, &mut budget, seed);
+            if !cell.is_empty() {
+                rows.push(cell.into_row(plan, &mut Random::seeded(seed)));
+            }
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn latency_runs(
+        &mut self,
+        plan: &LatencyPlan,
+        cell: &mut latency::Cell,
+        budget: &mut Budget,
+        seed: u64,
+    ) -> Result<(), BenchError> {
+        let (transport, payload_bytes) = (cell.transport(), cell.payload_bytes());
+        let blocks = (plan.rounds * (plan.drivers.len() + 1)) as f64;
+        for run in 0..plan.runs {
+            let slice = budget.next_slice();
+            let site = self.site(transport, payload_bytes);
+            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let mut random = Random::seeded(mix(seed.wrapping_add(run as u64)));
+            let name = format!(
+                "{transport} {payload_bytes} B, run {} of {}",
+                run + 1,
+                plan.runs
+            );
+            self.meter.begin(name, plan.run_bound(payload_bytes));
+            let mut tick = |done: u64| self.meter.tick(done as f64 / blocks);
+            let outcome = supervise(&pulse, self.stop, &mut tick, move || {
+                latency::measure(&site, &own, slice, &mut random)
+            })
+            .map_err(BenchError::partial)?;
+            self.meter.end();
+            outcome.add_to(cell);
+            self.go_on(outcome.broken)?;
+        }
+        Ok(())
+    }
+
+    fn strategy_table(
+        &mut self,
+        plan: &StrategyPlan,
+        rows: &mut Vec<StrategyRow>,
+    ) -> Result<(), BenchError> {
+        let cells = plan.cells();
+        let mut budget = Budget::new(plan.budget, cells.len() * plan.runs);
+        for (number, (transport, strategy, payload_bytes)) in cells.into_iter().enumerate() {
+            let seed = mix(!self.seed ^ number as u64);
+            let mut cell = strategy::Cell::new(transport, strategy, payload_bytes);
+            let outcome = self.strategy_runs(plan, &mut cell, &mut budget, seed);
+            rows.extend(cell.into_row());
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn strategy_runs(
+        &mut self,
+        plan: &StrategyPlan,
+        cell: &mut strategy::Cell,
+        budget: &mut Budget,
+        seed: u64,
+    ) -> Result<(), BenchError> {
+        let (transport, payload_bytes) = (cell.transport(), cell.payload_bytes());
+        let strategy = cell.strategy();
+        for run in 0..plan.runs {
+            let slice = budget.next_slice();
+            let site = self.site(transport, payload_bytes);
+            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let mut random = Random::seeded(mix(seed.wrapping_add(run as u64)));
+            let name = format!(
+                "{transport} {strategy} {payload_bytes} B, run {} of {}",
+                run + 1,
+                plan.runs
+            );
+            let (bound, start) = (plan.run_bound(), Instant::now());
+            self.meter.begin(name, bound);
+            let mut tick = |_| {
+                self.meter
+                    .tick(start.elapsed().as_secs_f64() / bound.as_secs_f64())
+            };
+            let outcome = supervise(&pulse, self.stop, &mut tick, move || {
+                strategy::measure(&site, &own, strategy, slice, &mut random)
+            })
+            .map_err(BenchError::partial)?;
+            self.meter.end();
+            let broken = outcome.broken.clone();
+            cell.add(outcome);
+            self.go_on(broken)?;
+        }
+        Ok(())
+    }
+
+    /// Whether to begin another run.
+    fn go_on(&self, broken: Option<Broken>) -> Result<(), BenchError> {
+        match broken {
+            Some(broken) => Err(broken.into()),
+            None if self.stop.load(Ordering::Relaxed) => Err(BenchError::partial("stopped")),
+            None => Ok(()),
+        }
+    }
+
+    fn site(&self, transport: Transport, payload_bytes: usize) -> Site {
+        Site {
+            transport,
+            payload_bytes,
+            seats: self.seats.clone(),
+            register: Arc::clone(self.register),
+            addresses: Arc::clone(self.addresses),
+            pulse: Arc::new(Pulse::new()),
+        }
+    }
+}
+
+/// Shares what is left of a budget among the runs that are left, so that one that was quick leaves more
+/// to the others.
+#[derive(Debug)]
+struct Budget {
+    deadline: Option<Instant>,
+    runs_left: u32,
+}
+
+impl Budget {
+    fn new(budget: Option<Duration>, runs: usize) -> Self {
+        Self {
+            deadline: budget.map(|budget| Instant::now() + budget),
+            runs_left: u32::try_from(runs).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn next_slice(&mut self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let slice = left / self.runs_left.max(1);
+        self.runs_left = self.runs_left.saturating_sub(1);
+        Some(slice)
+    }
+}
+
+/// Why one run broke off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Before anything was measured.
+    Setup(String),
+    /// Afterwards.
+    Partial(String),
+}
+
+impl Broken {
+    fn setup(cause: impl Display) -> Self {
+        Self::Setup(cause.to_string())
+    }
+}
+
+impl From<Broken> for BenchError {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Setup(message) => Self::setup(message),
+            Broken::Partial(message) => Self::partial(message),
+        }
+    }
+}
+
+impl Site {
+    /// An error after the start, in the words that help: an error on a socket that the watching thread
+    /// closed is silence.
+    fn explain(&self, why: String) -> Broken {
+        let cell = format!("{} {} B", self.transport, self.payload_bytes);
+        Broken::Partial(match self.pulse.is_closed() {
+            true => format!("{cell}: nothing arrived for {} s", SILENCE_LIMIT.as_secs()),
+            false => format!("{cell}: {why}"),
+        })
+    }
+}
+
+/// Turns what is done into progress. A run weighs what the plan's bound says it takes.
+struct Meter<'a> {
+    report: &'a mut dyn FnMut(Progress),
+    whole: Duration,
+    before: Duration,
+    current: Duration,
+    cell: String,
+}
+
+impl<'a> Meter<'a> {
+    fn new(plan: &Plan, report: &'a mut dyn FnMut(Progress)) -> Self {
+        Self {
+            report,
+            whole: plan.duration_bound(),
+            before: Duration::ZERO,
+            current: Duration::ZERO,
+            cell: String::new(),
+        }
+    }
+
+    fn begin(&mut self, cell: String, bound: Duration) {
+        self.cell = cell;
+        self.current = bound;
+        self.tick(0.0);
+    }
+
+    /// So much of the current run is done.
+    fn tick(&mut self, share: f64) {
+        let done = self.before.as_secs_f64() + self.current.as_secs_f64() * share.min(1.0);
+        let whole = self.whole.as_secs_f64().max(f64::MIN_POSITIVE);
+        (self.report)(Progress {
+            done: (done / whole).min(1.0),
+            cell: self.cell.clone(),
+        });
+    }
+
+    fn end(&mut self) {
+        self.before += self.current;
+        self.current = Duration::ZERO;
+    }
+}
+
+/// Takes both kinds of seat once on threads that end at once, so that a required scheduler which is
+/// refused ends the run before it begins.
+fn try_seats(plan: &Plan, seats: &Seats, register: &Register) -> Result<(), BenchError> {
+    thread::scope(|scope| {
+        let taking = scope.spawn(|| seats.client("client").take(register));
+        taking.join().expect("taking a seat does not panic")
+    })
+    .map_err(BenchError::setup)?;
+    match register.refusal() {
+        Some(refused) if plan.placement.require_sched => Err(BenchError::setup(refused)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What is known of the placement when none could be had.
+fn unplaced(plan: &Plan) -> PlacementRecord {
+    PlacementRecord {
+        requested: plan.placement.placement.to_string(),
+        threads: Vec::new(),
+        stay_awake: false,
+        keep_cpus_busy: false,
+        note: None,
+    }
+}
+
+fn placed(plan: &Plan, seats: &Seats, hold: &Hold, register: &Register) -> PlacementRecord {
+    let notes = seats
+        .note
+        .iter()
+        .chain(hold.notes())
+        .cloned()
+        .chain(register.refusal());
+    let note = notes.collect::<Vec<_>>().join("; ");
+    PlacementRecord {
+        requested: plan.placement.placement.to_string(),
+        threads: register.threads(),
+        stay_awake: hold.stays_awake(),
+        keep_cpus_busy: hold.keeps_cpus_busy(),
+        note: (!note.is_empty()).then_some(note),
+    }
+}
+
+/// The payloads that do not fit a datagram, for each table that asked for them.
+fn absent(plan: &Plan) -> Vec<Absent> {
+    let latency = plan
+        .latency
+        .iter()
+        .map(|plan| ("latency", &plan.transports, &plan.sizes));
+    let strategy = plan
+        .strategy
+        .iter()
+        .map(|plan| ("strategy", &plan.transports, &plan.sizes));
+    let mut absent = Vec::new();
+    for (table, transports, sizes) in latency.chain(strategy) {
+        for &transport in transports {
+            let limit = transport.payload_limit_bytes();
+            absent.extend(
+                sizes
+                    .iter()
+                    .filter(|&&size| size > limit)
+                    .map(|&payload_bytes| Absent {
+                        table,
+                        transport: transport.to_string(),
+                        payload_bytes,
+                        reason: format!("a datagram carries {limit} bytes at most"),
+                    }),
+            );
+        }
+    }
+    absent
+}

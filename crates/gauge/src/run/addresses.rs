@@ -1,0 +1,204 @@
+//! Where the ends of a run listen, and the folder of its Unix sockets.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, process};
+
+use tautline::{Address, UdsName};
+
+use crate::clock::now_ns;
+use crate::plan::{Plan, Transport};
+use crate::statistics::mix;
+
+/// Hands out addresses to listen on.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    bind: Vec<Address>,
+    folder: TempFolder,
+    sockets: AtomicU64,
+}
+
+impl Addresses {
+    pub(crate) fn new(plan: &Plan) -> io::Result<Self> {
+        Ok(Self {
+            bind: plan.bind.clone(),
+            folder: TempFolder::new()?,
+            sockets: AtomicU64::new(0),
+        })
+    }
+
+    /// Where the library's server listens: as asked for, else as [`Self::other`].
+    pub(crate) fn asked(&self, transport: Transport) -> Address {
+        let asked = self
+            .bind
+            .iter()
+            .find(|address| address.scheme() == transport.token());
+        asked.cloned().unwrap_or_else(|| self.other(transport))
+    }
+
+    /// Where another end of the same run listens: on an ephemeral port of the host asked for, or on a
+    /// fresh socket in the folder.
+    pub(crate) fn other(&self, transport: Transport) -> Address {
+        let host = || self.host(transport).unwrap_or("127.0.0.1").to_owned();
+        match transport {
+            Transport::Tcp => Address::Tcp {
+                host: host(),
+                port: 0,
+            },
+            Transport::Udp => Address::Udp {
+                host: host(),
+                port: 0,
+            },
+            Transport::Uds => {
+                let number = self.sockets.fetch_add(1, Ordering::Relaxed);
+                Address::Uds(UdsName::Path(
+                    self.folder.path().join(format!("{number}.sock")),
+                ))
+            }
+        }
+    }
+
+    /// The address of the control's sockets. A host that cannot be resolved is the library's to
+    /// report: it listens on the same one.
+    pub(crate) fn control_host(&self, transport: Transport) -> IpAddr {
+        self.host(transport)
+            .and_then(|host| (host, 0).to_socket_addrs().ok()?.next())
+            .map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+    }
+
+    fn host(&self, transport: Transport) -> Option<&str> {
+        self.bind
+            .iter()
+            .find_map(|address| match (transport, address) {
+                (Transport::Tcp, Address::Tcp { host, .. })
+                | (Transport::Udp, Address::Udp { host, .. }) => Some(host.as_str()),
+                _ => None,
+            })
+    }
+}
+
+/// A fresh folder that only we may enter; gone with everything in it when dropped.
+#[derive(Debug)]
+struct TempFolder {
+    path: PathBuf,
+}
+
+impl TempFolder {
+    fn new() -> io::Result<Self> {
+        let parent = env::temp_dir();
+        for attempt in 0..ATTEMPTS {
+            let name = mix(now_ns() ^ (u64::from(process::id()) << 32) ^ attempt);
+            let path = parent.join(format!("tautline-{name:016x}"));
+            // Unlike `create_dir_all` this fails on a folder that somebody else has put there.
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(cause) => {
+                    let place = parent.display();
+                    return Err(io::Error::new(
+                        cause.kind(),
+                        format!("make a folder for sockets in {place}: {cause}"),
+                    ));
+                }
+            }
+        }
+        Err(io::Error::other(format!(
+            "no free name for a folder in {}",
+            parent.display()
+        )))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here, and it holds empty socket files at most.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Names have 64 bits: a second attempt is next to impossible already.
+const ATTEMPTS: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(bind: &[&str]) -> Addresses {
+        let mut plan = Plan::full(1);
+        plan.bind = bind.iter().map(|text| text.parse().unwrap()).collect();
+        Addresses::new(&plan).unwrap()
+    }
+
+    #[test]
+    fn the_default_is_an_ephemeral_loopback_port_and_a_fresh_socket() {
+        let addresses = addresses(&[]);
+        assert_eq!(
+            addresses.asked(Transport::Tcp).to_string(),
+            "tcp://127.0.0.1:0"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Udp).to_string(),
+            "udp://127.0.0.1:0"
+        );
+        let first = addresses.asked(Transport::Uds);
+        assert_ne!(first, addresses.asked(Transport::Uds));
+        assert!(first.to_string().ends_with("/0.sock"), "{first}");
+        assert_eq!(
+            addresses.control_host(Transport::Tcp),
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        );
+    }
+
+    #[test]
+    fn a_bound_address_is_the_servers_and_its_host_everybodys() {
+        let addresses = addresses(&["tcp://127.0.0.2:4000", "uds:///run/x.sock"]);
+        assert_eq!(
+            addresses.asked(Transport::Tcp).to_string(),
+            "tcp://127.0.0.2:4000"
+        );
+        assert_eq!(
+            addresses.other(Transport::Tcp).to_string(),
+            "tcp://127.0.0.2:0"
+        );
+        assert_eq!(
+            addresses.control_host(Transport::Tcp).to_string(),
+            "127.0.0.2"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Udp).to_string(),
+            "udp://127.0.0.1:0"
+        );
+        assert_eq!(
+            addresses.asked(Transport::Uds).to_string(),
+            "uds:///run/x.sock"
+        );
+        assert!(
+            addresses
+                .other(Transport::Uds)
+                .to_string()
+                .ends_with("/0.sock")
+        );
+    }
+
+    #[test]
+    fn the_folder_is_ours_alone_and_goes_with_its_contents() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = TempFolder::new().unwrap();
+        let path = folder.path().to_owned();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        fs::write(path.join("left.sock"), "").unwrap();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

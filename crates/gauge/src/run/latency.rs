@@ -1,0 +1,231 @@
+//! The latency table: closed-loop echoes, the control and every driver once per round, in random
+//! order.
+//!
+//! A run has fresh endpoints for all of them at once; those that are not in turn sleep. Within a round
+//! they meet the same machine, so ratios are taken there and nowhere else.
+
+mod callback;
+mod control;
+mod direct;
+mod exchange;
+mod handoff;
+mod library;
+mod pace;
+mod row;
+
+use std::time::Duration;
+
+use self::callback::CallbackEcho;
+use self::control::ControlEcho;
+use self::direct::DirectEcho;
+use self::exchange::{Done, Order, run_block};
+use self::handoff::HandoffEcho;
+use self::library::Library;
+use self::pace::Pace;
+pub(super) use self::row::Cell;
+use self::row::SideRun;
+use super::Broken;
+use super::site::Site;
+use crate::clock::now_ns;
+use crate::plan::{CONTENT_PASS_MESSAGES, Driver, LatencyPlan};
+use crate::recorder::Recorder;
+use crate::statistics::Random;
+
+/// What one run of one cell came to; what was measured before it broke stands.
+#[derive(Debug)]
+pub(super) struct LatencyOutcome {
+    /// The control, then the drivers in the order of the plan; empty if the run never began.
+    sides: Vec<SideRun>,
+    /// Why it ended early, unless it was the stop flag.
+    pub(super) broken: Option<Broken>,
+}
+
+impl LatencyOutcome {
+    pub(super) fn add_to(&self, cell: &mut Cell) {
+        cell.add(&self.sides);
+    }
+}
+
+/// Measures one run on the calling thread, within `slice` if there is one.
+pub(super) fn measure(
+    site: &Site,
+    plan: &LatencyPlan,
+    slice: Option<Duration>,
+    random: &mut Random,
+) -> LatencyOutcome {
+    let pace = Pace::new(plan, slice, now_ns());
+    let mut run = match Run::start(site, plan, pace) {
+        Ok(run) => run,
+        Err(broken) => {
+            return LatencyOutcome {
+                sides: Vec::new(),
+                broken: Some(broken),
+            };
+        }
+    };
+    let broken = run.measure(plan, random).err().map(|why| site.explain(why));
+    LatencyOutcome {
+        sides: run.sides.into_iter().map(|side| side.run).collect(),
+        broken,
+    }
+}
+
+/// All endpoints of one run.
+struct Run<'a> {
+    site: &'a Site,
+    pace: Pace,
+    sides: Vec<Side>,
+    /// The figures of the block in turn.
+    block: Box<Recorder>,
+    /// Held until the sides are gone.
+    _library: Option<Library>,
+}
+
+/// One side: a way of making echoes, and what it has measured.
+struct Side {
+    echo: Echo,
+    sequence: u64,
+    run: SideRun,
+}
+
+enum Echo {
+    Control(ControlEcho),
+    Direct(Box<DirectEcho>),
+    Callback(CallbackEcho),
+    Handoff(HandoffEcho),
+}
+
+impl<'a> Run<'a> {
+    fn start(site: &'a Site, plan: &LatencyPlan, pace: Pace) -> Result<Self, Broken> {
+        site.pulse.unpark_me_on_stall();
+        site.seats
+            .client("client")
+            .take(&site.register)
+            .map_err(Broken::setup)?;
+        // The address asked for goes to the library's server, else to the first direct one.
+        let mut asked = Some(site.addresses.asked(site.transport));
+        let mut address = || {
+            asked
+                .take()
+                .unwrap_or_else(|| site.addresses.other(site.transport))
+        };
+        let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
+        let library = match plan.drivers.iter().any(on_io_thread) {
+            true => Some(Library::start(site, &address())?),
+            false => None,
+        };
+        let shared = || library.as_ref().expect("started for these drivers");
+        let mut echoes = vec![Echo::Control(ControlEcho::start(site)?)];
+        for &driver in &plan.drivers {
+            echoes.push(match driver {
+                Driver::Direct | Driver::Spin => {
+                    let spin = if driver == Driver::Spin {
+                        plan.spin
+                    } else {
+                        Duration::ZERO
+                    };
+                    Echo::Direct(Box::new(DirectEcho::start(site, driver, &address(), spin)?))
+                }
+                Driver::Callback => Echo::Callback(CallbackEcho::start(site, shared())?),
+                Driver::Handoff => Echo::Handoff(HandoffEcho::start(site, shared())?),
+            });
+        }
+        let side = |echo| Side {
+            echo,
+            sequence: 0,
+            run: SideRun::new(),
+        };
+        let sides = echoes.into_iter().map(side).collect();
+        Ok(Self {
+            site,
+            pace,
+            sides,
+            block: Box::new(Recorder::new()),
+            _library: library,
+        })
+    }
+
+    fn measure(&mut self, plan: &LatencyPlan, random: &mut Random) -> Result<(), String> {
+        let mut order: Vec<usize> = (0..self.sides.len()).collect();
+        self.compare_contents(&order)?;
+        self.warm_up(&order)?;
+        for round in 0..plan.rounds as u64 {
+            random.shuffle(&mut order);
+            let mut medians_ns = vec![None; self.sides.len()];
+            for &side in &order {
+                medians_ns[side] = self.timed_block(side, round)?;
+                self.site.pulse.block_done();
+            }
+            if self.site.pulse.is_stopping() {
+                // What was recorded stands, but a round that was cut short compares nothing.
+                return Ok(());
+            }
+            // A round in which one side lost every echo has nothing to compare either.
+            if let Some(medians_ns) = medians_ns.into_iter().collect::<Option<Vec<u64>>>() {
+                for (side, median_ns) in self.sides.iter_mut().zip(medians_ns) {
+                    side.run.medians_ns.push(median_ns);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The untimed pass in which every byte is compared.
+    fn compare_contents(&mut self, order: &[usize]) -> Result<(), String> {
+        for &side in order {
+            let whole = Order {
+                echoes: CONTENT_PASS_MESSAGES,
+                until_ns: u64::MAX,
+                whole: true,
+            };
+            self.untimed_block(side, whole)?;
+        }
+        Ok(())
+    }
+
+    fn warm_up(&mut self, order: &[usize]) -> Result<(), String> {
+        for &side in order {
+            let done = self.untimed_block(side, self.pace.first_warmup(now_ns()))?;
+            self.pace.observe(side, done.echoes, done.elapsed_ns);
+        }
+        Ok(())
+    }
+
+    /// The median of the block, if anything came back in it.
+    fn timed_block(&mut self, side: usize, round: u64) -> Result<Option<u64>, String> {
+        if round > 0 {
+            let warmup = self
+                .pace
+                .later_warmup(self.pace.block(side, round, now_ns()));
+            self.untimed_block(side, warmup)?;
+        }
+        let order = self.pace.block(side, round, now_ns());
+        let outcome = self.block(side, order);
+        let run = &mut self.sides[side].run;
+        run.recorder.merge(&self.block);
+        let done = outcome?;
+        run.elapsed_ns += done.elapsed_ns;
+        self.pace.observe(side, done.echoes, done.elapsed_ns);
+        Ok(self.block.round_median_ns())
+    }
+
+    /// Of echoes that are not timed only the corrupted ones count.
+    fn untimed_block(&mut self, side: usize, order: Order) -> Result<Done, String> {
+        let outcome = self.block(side, order);
+        self.sides[side].run.recorder.faults_mut().corrupted += self.block.faults().corrupted;
+        outcome
+    }
+
+    /// Runs one block of one side; its figures are in `self.block` afterwards.
+    fn block(&mut self, side: usize, order: Order) -> Result<Done, String> {
+        self.block.clear();
+        let Side { echo, sequence, .. } = &mut self.sides[side];
+        let pulse = &self.site.pulse;
+        match echo {
+            Echo::Control(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
+            Echo::Direct(echo) => run_block(&mut **echo, order, sequence, &mut self.block, pulse),
+            Echo::Handoff(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
+            Echo::Callback(echo) => echo.run_block(order, sequence, &mut self.block),
+        }
+    }
+}

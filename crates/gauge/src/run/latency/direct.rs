@@ -1,0 +1,232 @@
+//! `direct` and `spin`: a `DirectLink` at both ends, one thread each.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tautline::{
+    Address, Closer, DirectLink, DirectListener, LinkOptions, RecvError, Request, Strategy,
+};
+
+use super::exchange::{Exchange, Fault, Reply};
+use crate::plan::{Driver, Transport};
+use crate::run::Broken;
+use crate::run::site::{SETUP_LIMIT, Site};
+use crate::run::supervise::{Pulse, STALL};
+
+/// A direct client and its direct server, which ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct DirectEcho {
+    link: DirectLink,
+    driver: Driver,
+    message: Vec<u8>,
+    patience: Option<Patience>,
+    server: Server,
+}
+
+impl DirectEcho {
+    /// Listens at `address` and connects; both ends poll for `spin` before they wait.
+    pub(super) fn start(
+        site: &Site,
+        driver: Driver,
+        address: &Address,
+        spin: Duration,
+    ) -> Result<Self, Broken> {
+        let options = LinkOptions {
+            spin,
+            ..site.link_options(Strategy::Reliable)
+        };
+        let (server, address) = Server::start(site, driver, address.clone(), options.clone())?;
+        let link = DirectLink::connect(&address, options).map_err(Broken::setup)?;
+        let closer = link.closer();
+        site.pulse.on_close(move || closer.close());
+        // On streams nothing is lost, and the watching thread ends a wait that lasts too long.
+        let patience = (site.transport == Transport::Udp).then(Patience::new);
+        let message = vec![0; site.payload_bytes];
+        Ok(Self {
+            link,
+            driver,
+            message,
+            patience,
+            server,
+        })
+    }
+}
+
+impl Drop for DirectEcho {
+    fn drop(&mut self) {
+        self.server.end();
+    }
+}
+
+impl Exchange for DirectEcho {
+    fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.message
+    }
+
+    #[inline]
+    fn send(&mut self, _whole: bool) -> Result<(), String> {
+        let name = self.driver.token();
+        self.link
+            .send(&self.message)
+            .map_err(|error| format!("{name}: send: {error}"))
+    }
+
+    #[inline]
+    fn recv(&mut self) -> Result<Reply<'_>, Fault> {
+        let deadline = self.patience.as_mut().map(Patience::deadline);
+        match self.link.recv(deadline) {
+            Ok(message) => Ok(Reply::Bytes(message)),
+            Err(RecvError::TimedOut) => Err(Fault::NoReply),
+            Err(error) => {
+                let name = self.driver.token();
+                Err(Fault::Broken(format!("{name}: receive: {error}")))
+            }
+        }
+    }
+}
+
+/// A deadline that is read off the clock now and then only: it bounds a wait, it times nothing.
+#[derive(Debug)]
+struct Patience {
+    deadline: Instant,
+    uses: u32,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self {
+            deadline: Instant::now(),
+            uses: 0,
+        }
+    }
+
+    fn deadline(&mut self) -> Instant {
+        if self.uses == 0 || self.deadline <= Instant::now() {
+            self.uses = USES;
+            self.deadline = Instant::now() + 2 * STALL;
+        }
+        self.uses -= 1;
+        self.deadline
+    }
+}
+
+/// 64 echoes of 1 ms each still leave a wait most of its time.
+const USES: u32 = 64;
+
+/// The echo server's thread.
+#[derive(Debug)]
+struct Server {
+    closer: Arc<Mutex<Ending>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How to end the server, whether its peer has come yet or not.
+#[derive(Debug, Default)]
+struct Ending {
+    closer: Option<Closer>,
+    asked: bool,
+}
+
+impl Ending {
+    fn ask(&mut self) {
+        self.asked = true;
+        if let Some(closer) = &self.closer {
+            closer.close();
+        }
+    }
+}
+
+impl Server {
+    fn start(
+        site: &Site,
+        driver: Driver,
+        address: Address,
+        options: LinkOptions,
+    ) -> Result<(Self, Address), Broken> {
+        let (bound, is_bound) = mpsc::sync_channel(1);
+        let ending = Arc::new(Mutex::new(Ending::default()));
+        let (own, closing) = (Arc::clone(&ending), Arc::clone(&ending));
+        let pulse = Arc::clone(&site.pulse);
+        let role = if driver == Driver::Spin {
+            "spin-server"
+        } else {
+            "direct-server"
+        };
+        // Bound on the server's own thread: options may depend on where that runs.
+        let thread = site.spawn(site.seats.server(role), move || {
+            let mut listener = match DirectListener::bind(&address, options) {
+                Ok(listener) => listener,
+                Err(error) => return drop(bound.send(Err(error))),
+            };
+            let told = bound.send(Ok(listener.local_address()));
+            if told.is_ok()
+                && let Some(link) = accept(&mut listener, &own, &pulse)
+            {
+                drop(listener);
+                echo(link);
+            }
+        })?;
+        site.pulse.on_close(move || lock(&closing).ask());
+        let server = Self {
+            closer: ending,
+            thread: Some(thread),
+        };
+        match is_bound.recv() {
+            Ok(Ok(address)) => Ok((server, address)),
+            Ok(Err(error)) => Err(Broken::setup(error)),
+            Err(_) => Err(Broken::Setup(format!("the {role} ended at once"))),
+        }
+    }
+
+    fn end(&mut self) {
+        lock(&self.closer).ask();
+        if let Some(thread) = self.thread.take() {
+            // A server that panicked has been noticed by its client.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Waits for the one peer, in steps, so that ending is noticed before it comes.
+fn accept(
+    listener: &mut DirectListener,
+    ending: &Mutex<Ending>,
+    pulse: &Pulse,
+) -> Option<DirectLink> {
+    let limit = Instant::now() + SETUP_LIMIT;
+    while Instant::now() < limit && !pulse.is_stopping() && !lock(ending).asked {
+        if let Ok(link) = listener.accept(Some(Instant::now() + ACCEPT_STEP)) {
+            let mut ending = lock(ending);
+            ending.closer = Some(link.closer());
+            return (!ending.asked).then_some(link);
+        }
+    }
+    None
+}
+
+fn echo(mut link: DirectLink) {
+    // However it ends, the client finds out: it misses the reply.
+    while let Ok(Request {
+        message, replies, ..
+    }) = link.request(None)
+    {
+        if replies.send(message).is_err() {
+            return;
+        }
+    }
+}
+
+fn lock(ending: &Mutex<Ending>) -> std::sync::MutexGuard<'_, Ending> {
+    // Whatever panicked meanwhile, the server has to be ended.
+    ending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const ACCEPT_STEP: Duration = Duration::from_millis(100);

@@ -1,0 +1,90 @@
+//! What every end of one run needs to know, and how its threads are started in their places.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy};
+
+use super::Broken;
+use super::addresses::Addresses;
+use super::supervise::Pulse;
+use crate::placement::{Register, Seat, Seats};
+use crate::plan::Transport;
+
+/// One run of one cell: what is sent, over what, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) transport: Transport,
+    pub(crate) payload_bytes: usize,
+    pub(crate) seats: Seats,
+    pub(crate) register: Arc<Register>,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) pulse: Arc<Pulse>,
+}
+
+impl Site {
+    /// The library's options: its defaults, the 4-byte prefix on byte streams, this strategy.
+    pub(crate) fn link_options(&self, strategy: Strategy) -> LinkOptions {
+        let framing = match self.transport {
+            Transport::Tcp | Transport::Uds => Framing::length_prefix(),
+            Transport::Udp => Framing::Raw,
+        };
+        LinkOptions {
+            framing,
+            strategy,
+            ..LinkOptions::default()
+        }
+    }
+
+    /// Starts a thread that takes its seat first, and returns when it has.
+    pub(crate) fn spawn(
+        &self,
+        seat: Seat,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, Broken> {
+        let register = Arc::clone(&self.register);
+        let (seated, is_seated) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name(format!("gauge-{}", seat.role))
+            .spawn(move || {
+                let outcome = seat.take(&register);
+                let may_begin = outcome.is_ok();
+                // The starter waits for this: it cannot be gone.
+                let _ = seated.send(outcome);
+                if may_begin {
+                    body();
+                }
+            })
+            .map_err(|cause| Broken::Setup(format!("start the {}: {cause}", seat.role)))?;
+        match is_seated.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(refused)) => Err(Broken::Setup(refused.to_string())),
+            Err(_) => Err(Broken::Setup(format!("the {} ended at once", seat.role))),
+        }
+    }
+
+    /// Starts an I/O thread in this seat: it inherits the place of the thread that starts it.
+    pub(crate) fn io_thread(&self, seat: Seat) -> Result<IoThread, Broken> {
+        let (send, receive) = mpsc::sync_channel(1);
+        let starter = self.spawn(seat, move || {
+            let options = IoOptions {
+                name: format!("gauge-{}", seat.role),
+                ..IoOptions::default()
+            };
+            // The receiver waits for this: it cannot be gone.
+            let _ = send.send(IoThread::start(options));
+        })?;
+        let outcome = receive.recv();
+        // It has sent its last word.
+        let _ = starter.join();
+        match outcome {
+            Ok(started) => started.map_err(|error| Broken::Setup(error.to_string())),
+            Err(_) => Err(Broken::Setup(format!("the {} did not start", seat.role))),
+        }
+    }
+}
+
+/// How long connecting, accepting and closing may take: far above what loopback needs.
+pub(crate) const SETUP_LIMIT: Duration = Duration::from_secs(5);

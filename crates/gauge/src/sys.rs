@@ -1,0 +1,6 @@
+//! The system calls that neither the standard library nor socket2 offers: one function each, named
+//! like the man page. The only module of this crate with `unsafe`.
+
+pub(crate) mod clock;
+pub(crate) mod memory;
+pub(crate) mod sched;
