@@ -27,13 +27,17 @@ pub(crate) fn start_callback(site: &Site) -> Result<Box<dyn Side>, String> {
             |_peer: &Link| {
                 Ok::<_, Refusal>(|peer: &Link, message: &[u8], _: Received| {
                     // The queue holds several batches; what is refused all the same is missed.
-                    drop(peer.send(message));
+                    let _ = peer.send(message);
                 })
             },
         )
         .map_err(said)?;
     let client = connect(&server.local_address()).map_err(said)?;
-    Ok(Box::new(Batches::new(site, client, Echoing::Callback(server))))
+    Ok(Box::new(Batches::new(
+        site,
+        client,
+        Echoing::Callback(server),
+    )))
 }
 
 /// Over a raw server that writes each reply.
@@ -143,7 +147,9 @@ impl Side for Batches {
                 server.abort();
                 let (sending, receiving) = (&counted.sending, &counted.receiving);
                 if sending.accepted.messages != messages || receiving.messages != messages {
-                    return Err(format!("{messages} messages were sent; counted: {counted:?}"));
+                    return Err(format!(
+                        "{messages} messages were sent; counted: {counted:?}"
+                    ));
                 }
                 let batch = |calls: u64| (calls * MESSAGES) as f64 / messages as f64;
                 Ok(Some(format!(

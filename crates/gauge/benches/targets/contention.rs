@@ -162,9 +162,15 @@ impl Shared {
         let sending = self.link.statistics().sending;
         let delivered = self.server.statistics().peers.receiving.messages;
         self.server.abort();
-        let counted = [sending.accepted.messages, sending.written.messages, delivered];
+        let counted = [
+            sending.accepted.messages,
+            sending.written.messages,
+            delivered,
+        ];
         if counted != [messages; 3] || !unsent.queued.is_zero() {
-            return Err(format!("{messages} messages were accepted; counted: {counted:?}"));
+            return Err(format!(
+                "{messages} messages were accepted; counted: {counted:?}"
+            ));
         }
         Ok(Some(format!(
             "{} calls timed, {} came too late to count; the other sent {written}; \
@@ -332,7 +338,10 @@ impl Side for Push {
 
 /// The 99th percentile of a block's times, and the worst.
 fn block_of(times_ns: &mut [f64], counts: Counts) -> Result<Block, String> {
-    let last = times_ns.len().checked_sub(1).ok_or("no call could be timed")?;
+    let last = times_ns
+        .len()
+        .checked_sub(1)
+        .ok_or("no call could be timed")?;
     let position = last * 99 / 100;
     let (_, &mut figure, above) = times_ns.select_nth_unstable_by(position, f64::total_cmp);
     Ok(Block {
@@ -343,7 +352,10 @@ fn block_of(times_ns: &mut [f64], counts: Counts) -> Result<Block, String> {
 }
 
 /// Spins until there is an answer; the writer cannot answer any more once its thread has ended.
-fn wait_for<T, W>(writer: &JoinHandle<W>, mut answer: impl FnMut() -> Option<T>) -> Result<T, String> {
+fn wait_for<T, W>(
+    writer: &JoinHandle<W>,
+    mut answer: impl FnMut() -> Option<T>,
+) -> Result<T, String> {
     loop {
         if let Some(answer) = answer() {
             return Ok(answer);

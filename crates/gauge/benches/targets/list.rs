@@ -42,7 +42,9 @@ impl Target {
         match self {
             Self::T1 => "direct echo p50 / blocking control",
             Self::T2 => "callback echo p50 / blocking control on one core, / raw epoll awake",
-            Self::T3 => "direct echo p50 with 50 us of spin / raw poll with yield, / blocking control",
+            Self::T3 => {
+                "direct echo p50 with 50 us of spin / raw poll with yield, / blocking control"
+            }
             Self::T4 => "reliable stream, 64 B tcp / raw writers that coalesce or write each",
             Self::T5 => "reliable stream, 64 B uds / raw writer that writes each",
             Self::T6 => "reliable stream of large messages / the best of four raw writers",
@@ -205,7 +207,10 @@ impl Group {
     pub(crate) fn sides(&self) -> Vec<SideKind> {
         let mut sides = Vec::new();
         for comparison in &self.comparisons {
-            for side in [&comparison.product].into_iter().chain(&comparison.controls) {
+            for side in [&comparison.product]
+                .into_iter()
+                .chain(&comparison.controls)
+            {
                 if !sides.contains(side) {
                     sides.push(*side);
                 }
@@ -233,13 +238,17 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
 }
 
 fn direct_echo() -> Vec<Group> {
-    each_echo(Target::T1, &[Condition::OneCore, Condition::Awake], |_, _| {
-        vec![against(
-            SideKind::Direct,
-            SideKind::Blocking,
-            Limit::RatioAtMost(1.05),
-        )]
-    })
+    each_echo(
+        Target::T1,
+        &[Condition::OneCore, Condition::Awake],
+        |_, _| {
+            vec![against(
+                SideKind::Direct,
+                SideKind::Blocking,
+                Limit::RatioAtMost(1.05),
+            )]
+        },
+    )
 }
 
 fn callback_echo() -> Vec<Group> {
@@ -250,7 +259,11 @@ fn callback_echo() -> Vec<Group> {
             (Condition::OneCore, Transport::Tcp | Transport::Uds) => (SideKind::Blocking, 1.15),
             (Condition::Awake | Condition::Halting | Condition::Split, _) => (SideKind::Epoll, 1.1),
         };
-        vec![against(SideKind::Callback, control, Limit::RatioAtMost(most))]
+        vec![against(
+            SideKind::Callback,
+            control,
+            Limit::RatioAtMost(most),
+        )]
     })
 }
 
@@ -284,7 +297,10 @@ fn small_stream_over_tcp() -> Vec<Group> {
             against(RELIABLE, WRITE_EACH, Limit::RatioAtLeast(beside_each)),
         ],
     };
-    vec![cell(Condition::Split, 0.4, 100.0), cell(Condition::OneCore, 0.6, 40.0)]
+    vec![
+        cell(Condition::Split, 0.4, 100.0),
+        cell(Condition::OneCore, 0.6, 40.0),
+    ]
 }
 
 fn small_stream_over_uds() -> Vec<Group> {
@@ -293,7 +309,11 @@ fn small_stream_over_uds() -> Vec<Group> {
         condition,
         transport: Transport::Uds,
         payload_bytes: SMALL,
-        comparisons: vec![against(RELIABLE, WRITE_EACH, Limit::RatioAtLeast(beside_each))],
+        comparisons: vec![against(
+            RELIABLE,
+            WRITE_EACH,
+            Limit::RatioAtLeast(beside_each),
+        )],
     };
     vec![cell(Condition::Split, 20.0), cell(Condition::OneCore, 40.0)]
 }
@@ -369,7 +389,11 @@ fn try_send() -> Vec<Group> {
         payload_bytes,
         comparisons: [SideKind::TrySendCaught, SideKind::TrySendFlooded]
             .map(|product| {
-                against(product, SideKind::MutexPush, Limit::NanosecondsAtMost(1_000.0))
+                against(
+                    product,
+                    SideKind::MutexPush,
+                    Limit::NanosecondsAtMost(1_000.0),
+                )
             })
             .to_vec(),
     };

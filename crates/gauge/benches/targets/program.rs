@@ -12,16 +12,16 @@ use tautline_gauge::statistics::Random;
 mod batch;
 mod contention;
 mod echo;
-mod list;
-mod options;
+pub(crate) mod list;
+pub(crate) mod options;
 mod regime;
-mod rounds;
-mod rows;
+pub(crate) mod rounds;
+pub(crate) mod rows;
 mod site;
-mod stream;
+pub(crate) mod stream;
 
-use list::{Group, SideKind};
 pub(crate) use list::Target;
+use list::{Group, SideKind};
 use options::{Asked, HELP, Options};
 use regime::Regime;
 use rounds::{Record, Side};
@@ -57,7 +57,9 @@ pub(crate) fn execute(
         Asked::Run(options) => run(&options, out).map(Some).map_err(refused(3)),
         Asked::Help => {
             let shown = out.write_all(HELP.as_bytes());
-            shown.map(|()| None).map_err(|cause| refused(3)(said(cause)))
+            shown
+                .map(|()| None)
+                .map_err(|cause| refused(3)(said(cause)))
         }
     }
 }
@@ -85,8 +87,14 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
             continue;
         }
         let regime = Regime::measure()?;
-        writeln!(out, "\n{target}  {}\n{}\n{}", target.title(), regime.render(), rows::heading())
-            .map_err(said)?;
+        writeln!(
+            out,
+            "\n{target}  {}\n{}\n{}",
+            target.title(),
+            regime.render(),
+            rows::heading()
+        )
+        .map_err(said)?;
         outcome.regimes.push((target, regime));
         for group in groups {
             match measure(&group, options, &mut random, &watchdog) {
@@ -127,7 +135,9 @@ fn measure(
     };
     let seats = Seats::choose(&plan).map_err(said)?;
     if seats.effective != plan.placement {
-        return Err(seats.note.unwrap_or_else(|| "no such placement here".to_owned()));
+        return Err(seats
+            .note
+            .unwrap_or_else(|| "no such placement here".to_owned()));
     }
     let hold = Hold::take(&plan, &seats.cpus());
     if plan.stay_awake && !hold.stays_awake() {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tautline_gauge::clock::now_ns;
-use tautline_gauge::plan::Transport;
 use tautline_gauge::placement::{Hold, Register, Seats};
+use tautline_gauge::plan::Transport;
 use tautline_gauge::plan::{Placement, PlacementPlan};
 use tautline_gauge::statistics::median;
 
@@ -72,18 +72,20 @@ impl Regime {
 
     /// One line, and one more for each note.
     pub(crate) fn render(&self) -> String {
-        let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
-        let two = self
+        let shown = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let us = |ns: Option<f64>| shown(ns.map(|ns| format!("{:.2}", ns / 1_000.0)));
+        let split = self
             .split
-            .map_or("none".to_owned(), |(client, server)| format!("{client},{server}"));
-        let us = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.2}", ns / 1_000.0));
+            .map(|(client, server)| format!("{client},{server}"));
         let mut text = format!(
-            "    one core {}, split {two}; there and back: flag {} us, park {} us, awake {} us; load {}",
-            cpu(self.one_core),
+            "    CPUs: one core {}, split {}; there and back: flag {} us, park {} us, awake {} us; \
+             load {}",
+            shown(self.one_core.map(|cpu| cpu.to_string())),
+            shown(split),
             us(self.flag_ns),
             us(self.park_ns),
             us(self.park_awake_ns),
-            self.load.map_or("-".to_owned(), |load| format!("{load:.2}")),
+            shown(self.load.map(|load| format!("{load:.2}"))),
         );
         for note in &self.notes {
             text.push_str("\n    note: ");
@@ -94,11 +96,7 @@ impl Regime {
 }
 
 /// The median time of a word to the other core and back, each side waiting and waking in its way.
-fn there_and_back(
-    seats: &Seats,
-    wait: fn(),
-    wake: fn(&thread::Thread),
-) -> Result<f64, String> {
+fn there_and_back(seats: &Seats, wait: fn(), wake: fn(&thread::Thread)) -> Result<f64, String> {
     let site = Site {
         transport: Transport::Tcp,
         payload_bytes: 0,

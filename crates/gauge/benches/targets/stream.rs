@@ -132,17 +132,17 @@ impl<S: Sender + 'static> Side for Stream<S> {
 
 /// What the receiver found in one block.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Receipt {
-    block: u64,
-    received: u64,
-    wrong: u64,
+pub(crate) struct Receipt {
+    pub(crate) block: u64,
+    pub(crate) received: u64,
+    pub(crate) wrong: u64,
     /// When the last message came, the mark not counted.
-    last_ns: u64,
+    pub(crate) last_ns: u64,
 }
 
 /// Where the receiver leaves its receipt.
 #[derive(Debug)]
-struct Post {
+pub(crate) struct Post {
     slot: Mutex<Slot>,
     sender: Thread,
 }
@@ -155,7 +155,7 @@ struct Slot {
 
 impl Post {
     /// The calling thread is the sender.
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             slot: Mutex::default(),
             sender: thread::current(),
@@ -173,7 +173,7 @@ impl Post {
         self.sender.unpark();
     }
 
-    fn take(&self) -> Result<Option<Receipt>, String> {
+    pub(crate) fn take(&self) -> Result<Option<Receipt>, String> {
         let mut slot = self.slot();
         match slot.broken.take() {
             Some(why) => Err(format!("receiver: {why}")),
@@ -189,7 +189,7 @@ impl Post {
 /// Counts the messages of one stream. `T` is how its receiver tells the time: each stamp is only kept,
 /// because converting it for every message would slow the stream down.
 #[derive(Debug)]
-struct Judge<T> {
+pub(crate) struct Judge<T> {
     post: Arc<Post>,
     payload_bytes: usize,
     block: u64,
@@ -200,7 +200,7 @@ struct Judge<T> {
 }
 
 impl<T: Copy> Judge<T> {
-    fn new(post: Arc<Post>, payload_bytes: usize) -> Self {
+    pub(crate) fn new(post: Arc<Post>, payload_bytes: usize) -> Self {
         Self {
             post,
             payload_bytes,
@@ -213,8 +213,10 @@ impl<T: Copy> Judge<T> {
     }
 
     #[inline]
-    fn judge(&mut self, message: &[u8], at: T, to_ns: impl Fn(T) -> u64) {
-        let number = message.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    pub(crate) fn judge(&mut self, message: &[u8], at: T, to_ns: impl Fn(T) -> u64) {
+        let number = message
+            .first_chunk()
+            .map(|bytes| u64::from_le_bytes(*bytes));
         if number == Some(self.next) && message.len() == self.payload_bytes {
             self.next += 1;
             self.last = Some(at);
@@ -254,66 +256,13 @@ impl<T: Copy> Judge<T> {
 
 /// Writes the number of a message over its first bytes.
 #[inline]
-fn number(payload: &mut [u8], number: u64) {
+pub(crate) fn number(payload: &mut [u8], number: u64) {
     payload[..8].copy_from_slice(&number.to_le_bytes());
 }
 
 /// Set in the number of a mark; the rest is the block's number.
-const MARK: u64 = 1 << 63;
+pub(crate) const MARK: u64 = 1 << 63;
 /// The clock is read once per so much: at a write per message these are some hundred microseconds.
 const BYTES_A_LOOK: usize = 16 * 1024;
 const MARK_WAIT: Duration = Duration::from_millis(2);
 const WAITS_A_MARK: usize = 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judge(numbers: &[u64]) -> (Judge<u64>, Arc<Post>) {
-        let post = Post::new();
-        let mut judge = Judge::new(Arc::clone(&post), 16);
-        for (at, &sequence) in numbers.iter().enumerate() {
-            let mut message = [0; 16];
-            number(&mut message, sequence);
-            judge.judge(&message, at as u64, |at| at * 10);
-        }
-        (judge, post)
-    }
-
-    #[test]
-    fn a_block_in_order_is_counted_up_to_its_mark() {
-        let (_, post) = judge(&[0, 1, 2, MARK | 1]);
-        let receipt = Receipt {
-            block: 1,
-            received: 3,
-            wrong: 0,
-            last_ns: 20,
-        };
-        assert_eq!(post.take(), Ok(Some(receipt)));
-    }
-
-    #[test]
-    fn what_is_missing_is_not_received_and_what_comes_twice_is_wrong() {
-        let (_, post) = judge(&[0, 4, 5, 4, MARK | 1]);
-        let receipt = post.take().unwrap().unwrap();
-        assert_eq!((receipt.received, receipt.wrong, receipt.last_ns), (3, 1, 20));
-    }
-
-    #[test]
-    fn a_second_mark_of_the_same_block_is_no_block() {
-        let (_, post) = judge(&[0, MARK | 1, 0, MARK | 1, 1, MARK | 2]);
-        let receipt = post.take().unwrap().unwrap();
-        assert_eq!((receipt.block, receipt.received), (2, 2));
-    }
-
-    #[test]
-    fn a_message_of_another_length_is_wrong() {
-        let (mut judge, post) = judge(&[0]);
-        judge.judge(&1_u64.to_le_bytes(), 7, |at| at);
-        let mut mark = [0; 16];
-        number(&mut mark, MARK | 1);
-        judge.judge(&mark, 8, |at| at);
-        let receipt = post.take().unwrap().unwrap();
-        assert_eq!((receipt.received, receipt.wrong, receipt.last_ns), (1, 1, 0));
-    }
-}

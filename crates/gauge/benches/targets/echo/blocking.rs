@@ -6,9 +6,7 @@
 use std::io;
 use std::thread::JoinHandle;
 
-use tautline_gauge::control::{
-    EchoClient, End, EpollClient, serve_echo, serve_echo_by_epoll,
-};
+use tautline_gauge::control::{EchoClient, End, EpollClient, serve_echo, serve_echo_by_epoll};
 
 use super::super::rounds::Side;
 use super::super::site::{Site, said};
@@ -27,7 +25,9 @@ pub(crate) fn start_blocking(site: &Site) -> Result<Box<dyn Side>, String> {
 pub(crate) fn start_epoll(site: &Site) -> Result<Box<dyn Side>, String> {
     let (client, server) = site.raw_pair()?;
     let wire_bytes = site.wire_bytes();
-    let server = Server::start(site, server, move |end| serve_echo_by_epoll(end, wire_bytes))?;
+    let server = Server::start(site, server, move |end| {
+        serve_echo_by_epoll(end, wire_bytes)
+    })?;
     let client = EpollClient::new(client, site.transport, site.payload_bytes).map_err(said)?;
     Echo::start(Epoll { client, server }, site)
 }

@@ -20,7 +20,9 @@ pub(crate) fn start_callback(site: &Site) -> Result<Box<dyn Side>, String> {
     let server = server_io
         .listen(&site.address(), options, |_peer: &Link| {
             // One message is under way at a time, so there is always room.
-            Ok::<_, Refusal>(|peer: &Link, message: &[u8], _: Received| drop(peer.send(message)))
+            Ok::<_, Refusal>(|peer: &Link, message: &[u8], _: Received| {
+                let _ = peer.send(message);
+            })
         })
         .map_err(said)?;
     let desk = Arc::new(Desk {
@@ -268,7 +270,9 @@ impl Clerk {
     #[cold]
     fn take_job(&mut self, message: &[u8], now_ns: u64) {
         if probe::sequence_of(message, self.payload_bytes) != Some(KICK) {
-            return self.desk.put(Tray::Broken("a reply nobody waits for".to_owned()));
+            return self
+                .desk
+                .put(Tray::Broken("a reply nobody waits for".to_owned()));
         }
         let mut tray = self.desk.tray();
         match mem::replace(&mut *tray, Tray::Empty) {

@@ -34,14 +34,15 @@ fn start(site: &Site, spin: Duration) -> Result<Box<dyn Side>, String> {
         let mut listener = DirectListener::bind(&address, server_options).map_err(said)?;
         // The starter waits for these: it cannot be gone.
         let _ = addresses.send(listener.local_address());
-        let mut link = listener.accept(Some(Instant::now() + SETUP_LIMIT)).map_err(said)?;
+        let mut link = listener
+            .accept(Some(Instant::now() + SETUP_LIMIT))
+            .map_err(said)?;
         let _ = closers.send(link.closer());
         serve(&mut link);
         Ok(link.statistics())
     })?;
-    let address = match bound.recv() {
-        Ok(address) => address,
-        Err(_) => return Err(outcome_of(server).err().unwrap_or_default()),
+    let Ok(address) = bound.recv() else {
+        return Err(outcome_of(server).err().unwrap_or_default());
     };
     let direct = Direct {
         link: DirectLink::connect(&address, options).map_err(said)?,

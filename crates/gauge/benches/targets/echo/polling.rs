@@ -24,7 +24,9 @@ pub(crate) fn start_polling(site: &Site) -> Result<Box<dyn Side>, String> {
     })?;
     let prefix_bytes = site.transport.overhead_bytes();
     let mut message = vec![0; wire_bytes];
-    let length = u32::try_from(site.payload_bytes).map_err(said)?.to_be_bytes();
+    let length = u32::try_from(site.payload_bytes)
+        .map_err(said)?
+        .to_be_bytes();
     message[..prefix_bytes].copy_from_slice(&length[..prefix_bytes]);
     let polling = Polling {
         end: client,

@@ -16,12 +16,16 @@ pub(crate) fn start_link(site: &Site, strategy: Strategy) -> Result<Box<dyn Side
     let server_io = site.io_thread(site.seats.server("server-io"))?;
     let (own, payload_bytes) = (Arc::clone(&post), site.payload_bytes);
     let server = server_io
-        .listen(&site.address(), site.server_options(strategy), move |_peer: &Link| {
-            Ok::<_, Refusal>(Counter {
-                judge: Judge::new(Arc::clone(&own), payload_bytes),
-                base: (Instant::now(), now_ns()),
-            })
-        })
+        .listen(
+            &site.address(),
+            site.server_options(strategy),
+            move |_peer: &Link| {
+                Ok::<_, Refusal>(Counter {
+                    judge: Judge::new(Arc::clone(&own), payload_bytes),
+                    base: (Instant::now(), now_ns()),
+                })
+            },
+        )
         .map_err(said)?;
     let client_io = site.io_thread(site.seats.client("client-io"))?;
     let link = client_io
@@ -67,15 +71,20 @@ impl Sender for LinkSender {
         let sending = self.link.statistics().sending;
         let receiving = self.server.statistics().peers.receiving;
         self.server.abort();
-        let closes = sending.accepted == sending.written + sending.waiting + sending.discarded.total();
+        let closes =
+            sending.accepted == sending.written + sending.waiting + sending.discarded.total();
         if !closes || sending.accepted.messages != accepted || !unsent.queued.is_zero() {
-            return Err(format!("{accepted} messages were accepted; the link counts {sending:?}"));
+            return Err(format!(
+                "{accepted} messages were accepted; the link counts {sending:?}"
+            ));
         }
         let arrived = receiving.messages == accepted
             || self.may_lose && (1..accepted).contains(&receiving.messages);
         if !arrived {
             let received = receiving.messages;
-            return Err(format!("{accepted} messages were accepted, {received} delivered"));
+            return Err(format!(
+                "{accepted} messages were accepted, {received} delivered"
+            ));
         }
         let each = |calls: u64| calls as f64 / accepted as f64;
         Ok(Some(format!(

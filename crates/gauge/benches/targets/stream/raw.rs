@@ -122,7 +122,9 @@ impl Sender for RawSender {
     fn finish(self, _accepted: u64) -> Result<Option<String>, String> {
         self.end.shutdown();
         let ended = self.receiver.join();
-        ended.map(|_| None).map_err(|_| "the receiver panicked".to_owned())
+        ended
+            .map(|_| None)
+            .map_err(|_| "the receiver panicked".to_owned())
     }
 }
 

@@ -3,8 +3,11 @@
 
 use std::fs;
 
-#[path = "../benches/targets/program.rs"]
+mod options;
+#[path = "../../benches/targets/program.rs"]
 mod program;
+mod rows;
+mod stream;
 
 use program::{Outcome, Row, execute};
 
@@ -29,7 +32,8 @@ fn assert_counts_add_up(row: &Row) {
         }
         let may_lose = row.transport == "udp" && row.target == program::Target::T8;
         assert!(
-            counts.received == counts.sent || may_lose && (1..counts.sent).contains(&counts.received),
+            counts.received == counts.sent
+                || may_lose && (1..counts.sent).contains(&counts.received),
             "{}",
             cell()
         );
@@ -50,20 +54,40 @@ fn every_target_runs_and_its_counts_add_up() {
     if outcome.failed.is_empty() {
         assert_eq!(outcome.rows.len(), 92, "{text}");
     }
-    assert!(outcome.rows.iter().all(|row| text.contains(&row.to_string())));
+    assert!(
+        outcome
+            .rows
+            .iter()
+            .all(|row| text.contains(&row.to_string()))
+    );
 
     let written: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-    assert_eq!(written["rows"].as_array().unwrap().len(), outcome.rows.len());
+    assert_eq!(
+        written["rows"].as_array().unwrap().len(),
+        outcome.rows.len()
+    );
     assert_eq!(written["rounds"], 1);
 }
 
 #[test]
 fn a_filter_leaves_only_what_was_asked_for() {
     let (outcome, _) = run("--only T5 --rounds 8 --block-ms 1");
-    let cells: Vec<_> = outcome.rows.iter().map(|row| (row.transport, row.payload_bytes)).collect();
+    let cells: Vec<_> = outcome
+        .rows
+        .iter()
+        .map(|row| (row.transport, row.payload_bytes))
+        .collect();
     // On one CPU there is no split.
-    assert!(cells == [("uds", 64); 2] || cells == [("uds", 64); 1], "{cells:?}");
-    assert!(outcome.rows.iter().all(|row| row.low <= row.high && row.low.is_some()));
+    assert!(
+        cells == [("uds", 64); 2] || cells == [("uds", 64); 1],
+        "{cells:?}"
+    );
+    assert!(
+        outcome
+            .rows
+            .iter()
+            .all(|row| row.low <= row.high && row.low.is_some())
+    );
 }
 
 #[test]
