@@ -4,6 +4,7 @@ pub mod clock;
 pub mod control;
 pub mod environment;
 mod evidence;
+pub mod gate;
 pub mod placement;
 pub mod plan;
 pub mod probe;

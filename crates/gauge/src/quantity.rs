@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn reason<T: std::fmt::Debug>(result: Result<T, QuantityError>) -> String {
+    fn reason<T: fmt::Debug>(result: Result<T, QuantityError>) -> String {
         result.unwrap_err().to_string()
     }
 

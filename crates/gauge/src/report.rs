@@ -3,9 +3,15 @@
 //! Text, JSON and CSV only render these structs. Field names are what scripts rely on: add, do not
 //! rename. Units stand in the names; what could not be measured is `None`, never zero.
 
+pub mod export;
+#[cfg(test)]
+pub(crate) mod sample;
+pub mod text;
+
 use serde::Serialize;
 
 use crate::environment::{Doubt, Environment, Evidence};
+use crate::gate::Verdict;
 
 /// The schema that this report follows, as its first field says.
 pub const SCHEMA: &str = "tautline.report/1";
@@ -47,7 +53,9 @@ pub struct Report {
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.
     pub warnings: Vec<Doubt>,
-    /// Ctrl-C or SIGTERM ended the run early: what follows is partial.
+    /// What became of each `--fail-if`.
+    pub gates: Vec<Verdict>,
+    /// Ctrl-C or SIGTERM ended the run early: what stands here is partial.
     pub interrupted: bool,
     /// What ended the run, when something did.
     pub error: Option<String>,
@@ -96,8 +104,8 @@ pub struct ThreadRecord {
 
 /// One row of the latency table.
 ///
-/// The figures on the row itself are those of `handoff`, the seed's topology: an application thread
-/// sends and waits, the reply comes by callback.
+/// The figures on the row itself are those of one driver, `handoff` where it was measured: an
+/// application thread sends and waits, the reply comes by callback.
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyRow {
     /// `tcp`, `udp` or `uds`.
@@ -129,7 +137,7 @@ pub struct LatencyRow {
     pub control: RttSummary,
     /// Each way of driving the library, beside the control.
     pub drivers: Vec<DriverRow>,
-    /// Each run of `handoff`, for the CSV.
+    /// Each run of `driver`, for the CSV.
     pub each_run: Vec<LatencyRun>,
 }
 
@@ -158,6 +166,57 @@ pub struct RttSummary {
     pub stray: u64,
     /// Replies whose length, sequence or check was wrong.
     pub corrupted: u64,
+}
+
+/// The percentiles of an [`RttSummary`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Percentile {
+    /// The median.
+    P50,
+    /// 95th.
+    P95,
+    /// 99th.
+    P99,
+    /// 99.9th.
+    P999,
+}
+
+impl Percentile {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::P50, Self::P95, Self::P99, Self::P999];
+
+    /// As it is written everywhere: `p99.9`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+        }
+    }
+
+    /// Samples without which it is absent: ten have to lie beyond it.
+    #[must_use]
+    pub fn least_samples(self) -> u64 {
+        match self {
+            Self::P50 => 20,
+            Self::P95 => 200,
+            Self::P99 => 1_000,
+            Self::P999 => 10_000,
+        }
+    }
+
+    /// Its value, where enough samples support one.
+    #[must_use]
+    pub fn of(self, summary: &RttSummary) -> Option<u64> {
+        match self {
+            Self::P50 => summary.p50_ns,
+            Self::P95 => summary.p95_ns,
+            Self::P99 => summary.p99_ns,
+            Self::P999 => summary.p999_ns,
+        }
+    }
 }
 
 /// One driver of the library in one cell.
@@ -367,4 +426,33 @@ pub struct Absent {
     pub payload_bytes: usize,
     /// Why.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn a_percentile_is_there_from_its_least_samples_on() {
+        let summary = |samples: u64| {
+            let mut recorder = Recorder::new();
+            (0..samples).for_each(|rtt_ns| recorder.record(1_000 + rtt_ns));
+            recorder.summary()
+        };
+        for percentile in Percentile::ALL {
+            let least = percentile.least_samples();
+            assert_eq!(
+                percentile.of(&summary(least - 1)),
+                None,
+                "{}",
+                percentile.name()
+            );
+            assert!(
+                percentile.of(&summary(least)).is_some(),
+                "{}",
+                percentile.name()
+            );
+        }
+    }
 }

@@ -72,8 +72,8 @@ pub struct Outbound {
 enum Stage {
     NotOpen,
     Open,
-    /// Accepts nothing more, writes what waits.
-    Closing,
+    /// Accepts nothing more, writes what waits. Why is what sends are told.
+    Closing(Discard),
     Ended,
 }
 
@@ -153,31 +153,36 @@ impl Outbound {
     }
 
     /// No more is accepted; what waits is still written.
-    pub fn closing(&mut self) {
-        if matches!(self.stage, Stage::NotOpen | Stage::Open) {
-            self.stage = match self.stage {
-                Stage::Open => Stage::Closing,
-                _ => Stage::Ended,
-            };
-            self.dismiss(None, TicketState::Closed);
-        }
+    ///
+    /// With [`Discard::Closed`] the link is closed, whatever becomes of its connection from now on.
+    /// With [`Discard::ConnectionLost`] it is the connection that comes to its end.
+    pub fn closing(&mut self, cause: Discard) {
+        self.stage = match (self.stage, cause) {
+            (Stage::Open, cause) => Stage::Closing(cause),
+            (Stage::Closing(_), Discard::Closed) => Stage::Closing(Discard::Closed),
+            (Stage::NotOpen, Discard::Closed) => Stage::Ended,
+            (Stage::NotOpen | Stage::Closing(_), Discard::ConnectionLost) | (Stage::Ended, _) => {
+                return;
+            }
+        };
+        self.dismiss(None, ticket_state(cause));
     }
 
     /// The connection is over: what waits is given up. With [`Discard::Closed`] none will follow.
     ///
     /// What a writer has in hand is accounted when it settles. Returns what was given up now.
     pub fn end(&mut self, cause: Discard, surroundings: &impl Surroundings) -> Tally {
-        let (stage, state) = match cause {
-            Discard::ConnectionLost if self.stage != Stage::Ended => {
-                (Stage::NotOpen, TicketState::NotConnected)
-            }
-            Discard::ConnectionLost | Discard::Closed => (Stage::Ended, TicketState::Closed),
+        let closed = matches!(self.stage, Stage::Closing(Discard::Closed) | Stage::Ended);
+        let (stage, state) = if closed || cause == Discard::Closed {
+            (Stage::Ended, TicketState::Closed)
+        } else {
+            (Stage::NotOpen, TicketState::NotConnected)
         };
         self.stage = stage;
         if self.is_writing() {
             self.severed.get_or_insert(cause);
         }
-        self.blocked = false;
+        // Whoever ends the connection is the driver.
         self.scheduled = false;
         let mut queue = std::mem::take(&mut self.queue);
         let mut given_up = Tally::default();
@@ -207,11 +212,7 @@ impl Outbound {
             self.peer_left_in_flight |= !peers.waiting(peer).is_zero();
         }
         self.give_back(given_up.bytes);
-        let state = match cause {
-            Discard::ConnectionLost => TicketState::NotConnected,
-            Discard::Closed => TicketState::Closed,
-        };
-        self.dismiss(Some(peer), state);
+        self.dismiss(Some(peer), ticket_state(cause));
         self.judge_pressure();
         self.grant();
         given_up
@@ -307,7 +308,7 @@ impl Outbound {
     fn call_driver(&mut self) -> bool {
         let something_waits =
             !self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
-        let may_end = self.stage == Stage::Closing && self.is_drained();
+        let may_end = matches!(self.stage, Stage::Closing(_)) && self.is_drained();
         if self.scheduled || !(something_waits || may_end || self.pressure.untold()) {
             return false;
         }
@@ -321,10 +322,10 @@ impl Outbound {
     fn judge_pressure(&mut self) {
         match (self.stage, self.writer) {
             (Stage::NotOpen | Stage::Ended, _) => {}
-            (Stage::Open | Stage::Closing, Writer::Sender) => {
+            (Stage::Open | Stage::Closing(_), Writer::Sender) => {
                 self.pressure.judge(self.queue.tally());
             }
-            (Stage::Open | Stage::Closing, Writer::Nobody | Writer::Block) => {
+            (Stage::Open | Stage::Closing(_), Writer::Nobody | Writer::Block) => {
                 self.pressure.judge(self.waiting());
             }
         }
@@ -352,6 +353,14 @@ impl Outbound {
         {
             change(account);
         }
+    }
+}
+
+/// What a waiting send is told when this is the end.
+const fn ticket_state(cause: Discard) -> TicketState {
+    match cause {
+        Discard::ConnectionLost => TicketState::NotConnected,
+        Discard::Closed => TicketState::Closed,
     }
 }
 

@@ -28,9 +28,12 @@ struct Waiter {
     peer: PeerId,
     encoded_bytes: usize,
     state: TicketState,
+    /// It was told that room is reserved for it, and that it is its turn to take it.
+    told: bool,
 }
 
-/// The line. Grants go to the front only, so whoever came first is served first.
+/// The line. Grants go to the front only, and those granted come one after the other: whoever came
+/// first is served first, however the system runs their threads.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     line: VecDeque<Waiter>,
@@ -63,13 +66,17 @@ impl Waiters {
             peer,
             encoded_bytes,
             state: TicketState::Waiting,
+            told: false,
         });
         ticket
     }
 
     pub(crate) fn state(&self, ticket: Ticket) -> Option<TicketState> {
         let waiter = self.line.iter().find(|waiter| waiter.ticket == ticket)?;
-        Some(waiter.state)
+        match waiter.state {
+            TicketState::Granted if !waiter.told => Some(TicketState::Waiting),
+            state => Some(state),
+        }
     }
 
     /// Takes somebody out of the line. Returns their state, and what was reserved for them.
@@ -87,6 +94,7 @@ impl Waiters {
         }
         self.granted -= reserved;
         self.untold.retain(|&untold| untold != ticket);
+        self.tell_first();
         Some((waiter.state, reserved))
     }
 
@@ -105,8 +113,8 @@ impl Waiters {
             waiter.state = TicketState::Granted;
             self.waiting -= 1;
             self.granted += Tally::one(waiter.encoded_bytes);
-            self.untold.push_back(waiter.ticket);
         }
+        self.tell_first();
     }
 
     /// Nobody in the line, or none who waits to send to `peer`, will be served. Returns the room
@@ -128,7 +136,19 @@ impl Waiters {
             }
         }
         self.granted -= reserved;
+        self.tell_first();
         reserved
+    }
+
+    /// It is the turn of the first who was granted room.
+    fn tell_first(&mut self) {
+        let mut granted = self.line.iter_mut();
+        if let Some(first) = granted.find(|waiter| waiter.state == TicketState::Granted)
+            && !first.told
+        {
+            first.told = true;
+            self.untold.push_back(first.ticket);
+        }
     }
 
     /// Somebody whose state changed.

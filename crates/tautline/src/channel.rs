@@ -14,7 +14,7 @@ use tautline_session::{
 };
 
 use crate::error::{FlushError, SendError};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
 use crate::transport::is_transient;
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
@@ -119,9 +119,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     return Ok(());
                 }
                 Offer::Queued { wake } => {
-                    drop(state);
+                    // After a wait it is the next one's turn.
+                    self.publish(state);
                     if wake {
                         self.home.call_driver();
+                        if caller == Caller::Thread {
+                            let now_ns = self.home.now_ns();
+                            lock(&self.state).outbound.woke_driver(now_ns);
+                        }
                     }
                     return Ok(());
                 }
@@ -134,14 +139,18 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 Offer::Refused(Refusal::WouldWait) if !flushed => {
                     // A callback may not wait, but it may make room by writing itself.
                     drop(state);
-                    self.flush_from_callback(caller);
+                    self.flush_from_callback();
                     flushed = true;
                     state = lock(&self.state);
                     offer = state
                         .outbound
                         .offer(message, peer, call, caller, &self.home);
                 }
-                Offer::Refused(refusal) => return Err(refused(refusal)),
+                Offer::Refused(refusal) => {
+                    // A wait in vain may have passed its place on.
+                    self.publish(state);
+                    return Err(refused(refusal));
+                }
             }
         }
     }
@@ -155,6 +164,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let mut state = lock(&self.state);
         let generation = state.outbound.generation();
         state.flushing += 1;
+        let mut in_time = true;
         let flushed = loop {
             if state.outlet.is_none() || state.outbound.generation() != generation {
                 break Err(FlushError::NotConnected);
@@ -162,13 +172,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             if state.outbound.is_drained() {
                 break Ok(());
             }
-            match wait(&self.drained, state, deadline) {
-                (guard, true) => state = guard,
-                (guard, false) => {
-                    state = guard;
-                    break Err(FlushError::TimedOut);
-                }
+            if !in_time {
+                break Err(FlushError::TimedOut);
             }
+            state = wait_until(&self.drained, &self.state, state, deadline);
+            in_time = !deadline.is_some_and(is_past);
         };
         state.flushing -= 1;
         flushed
@@ -203,10 +211,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
-    /// Accepts no more; what waits is still written.
-    pub(crate) fn closing(&self) {
+    /// Accepts no more, for this reason; what waits is still written.
+    pub(crate) fn closing(&self, cause: Discard) {
         let mut state = lock(&self.state);
-        state.outbound.closing();
+        state.outbound.closing(cause);
         self.publish(state);
     }
 
@@ -215,9 +223,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     pub(crate) fn end(&self, cause: Discard) -> Tally {
         let mut state = lock(&self.state);
         let given_up = state.outbound.end(cause, &self.home);
-        state.outlet = None;
+        // Dropped without the lock: the last one closes a descriptor.
+        let outlet = state.outlet.take();
         state.ending = true;
         self.publish(state);
+        drop(outlet);
         given_up
     }
 
@@ -227,16 +237,21 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// Writes up to `blocks` blocks of what waits: the driver's share of a turn.
     pub(crate) fn drain(&self, caller: Caller, blocks: usize) -> Drained {
-        for _ in 0..blocks {
+        for block in 0..blocks {
             let mut state = lock(&self.state);
-            let Some(taken) = state.outbound.take(caller, &self.home) else {
+            let taken = match (caller, block) {
+                (Caller::Driver, 0) => state.outbound.take(caller, &self.home),
+                // Calls since then are still on their way.
+                _ => state.outbound.take_more(caller, &self.home),
+            };
+            let Some(taken) = taken else {
                 return Drained::Idle;
             };
             let outlet = state.outlet.clone();
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, broken) = self.write_taken(&outlet, taken);
+            let (settled, broken) = self.write_taken(outlet, taken);
             if let Some(error) = broken {
                 return Drained::Broken(error);
             }
@@ -263,6 +278,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         drop(state);
         let outlet = outlet.expect("a connection is open");
         let written = write_one(&*outlet, &header, message, peer);
+        // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
+        drop(outlet);
         let mut state = lock(&self.state);
         let mut wake = state
             .outbound
@@ -274,9 +291,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
-    fn write_taken(&self, outlet: &O, taken: Taken) -> (Settled, Option<io::Error>) {
+    fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<io::Error>) {
         if outlet.is_datagram() {
-            let (sent, stopped) = write_datagrams(outlet, &taken);
+            let (sent, stopped) = write_datagrams(&*outlet, &taken);
+            drop(outlet);
             let settle = |state: &mut State<O>| {
                 state
                     .outbound
@@ -284,7 +302,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             };
             return (self.settle(settle), None);
         }
-        let (written_bytes, broken) = write_stream(outlet, taken.bytes());
+        let (written_bytes, broken) = write_stream(&*outlet, taken.bytes());
+        drop(outlet);
         let settle = |state: &mut State<O>| {
             state
                 .outbound
@@ -306,11 +325,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// One flush by a thread inside a callback, on whichever I/O thread.
     #[cold]
-    fn flush_from_callback(&self, caller: Caller) {
-        let drained = self.drain(caller, 1);
-        // The driver asks the kernel for writability, and meets the error that broke the connection.
-        let unfinished = !matches!(drained, Drained::Idle);
-        if unfinished || lock(&self.state).outbound.needs_driver() {
+    fn flush_from_callback(&self) {
+        // On the driver's own thread too it is a guest's write: the driver has not come yet. When it
+        // does, it asks the kernel for writability, or meets the error that broke the connection.
+        let _ = self.drain(Caller::Callback, 1);
+        if lock(&self.state).outbound.needs_driver() {
             self.home.call_driver();
         }
     }
@@ -340,10 +359,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 (true, None, poll) => poll,
                 (_, deadline, _) => deadline,
             };
-            let (guard, _) = wait(&condvar, state, until);
-            state = guard;
+            state = wait_until(&condvar, &self.state, state, until);
             state.outbound.grant();
-            in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
+            in_time = !deadline.is_some_and(is_past);
         }
         state.parked.retain(|parked| parked.ticket != ticket);
         state.spare.push(condvar);
@@ -429,28 +447,4 @@ pub(crate) const fn refused(refusal: Refusal) -> SendError {
         Refusal::NotConnected => SendError::NotConnected,
         Refusal::Closed => SendError::Closed,
     }
-}
-
-/// Waits on a condition variable; false when the deadline has gone by.
-fn wait<'a, T>(
-    condvar: &Condvar,
-    guard: MutexGuard<'a, T>,
-    deadline: Option<Instant>,
-) -> (MutexGuard<'a, T>, bool) {
-    let Some(deadline) = deadline else {
-        let guard = match condvar.wait(guard) {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        return (guard, true);
-    };
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return (guard, false);
-    }
-    let (guard, _) = match condvar.wait_timeout(guard, left) {
-        Ok(waited) => waited,
-        Err(poisoned) => poisoned.into_inner(),
-    };
-    (guard, Instant::now() < deadline)
 }

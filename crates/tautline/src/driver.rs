@@ -34,6 +34,8 @@ pub(crate) struct Driver {
     poll: mio::Poll,
     entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
     turn: Turn,
+    /// Emptied, to be swapped for the mailbox: so commands allocate nothing.
+    commands: Vec<Command>,
     spin: Spin,
     /// The `IoThread` was dropped: the thread ends with its last link.
     retiring: bool,
@@ -63,6 +65,7 @@ impl Driver {
             poll,
             entries: HashMap::default(),
             turn: Turn::new(registry, io, read_buffer_bytes),
+            commands: Vec::new(),
             spin: Spin::new(spin),
             retiring: false,
         })
@@ -74,7 +77,6 @@ impl Driver {
         let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
         while !(self.retiring && self.entries.is_empty()) {
             self.wait(&mut events);
-            self.turn.io.answer_calls();
             for event in &events {
                 self.dispatch(event);
             }
@@ -106,7 +108,8 @@ impl Driver {
 
     /// Links whose last turn ended with work left.
     fn carry_on(&mut self) {
-        for id in self.turn.take_ready() {
+        let ready = self.turn.take_ready();
+        for &id in &ready {
             self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.carry_on(turn),
                 Entry::Listener(listener) => listener.on_event(turn),
@@ -114,20 +117,22 @@ impl Driver {
                 Entry::PeerOf(_) => Alive::Yes,
             });
         }
+        self.turn.give_back_ready(ready);
     }
 
     /// What other threads and this turn's callbacks asked for. Callbacks ask for more while commands
     /// are obeyed; a bound leaves the rest to the next turn.
     fn obey(&mut self) {
         for _ in 0..COMMAND_BATCHES_PER_TURN {
-            let mut commands = self.turn.io.take_commands();
-            if commands.is_empty() {
-                break;
-            }
+            let mut commands = std::mem::take(&mut self.commands);
+            self.turn.io.take_commands(&mut commands);
             for command in commands.drain(..) {
                 self.obey_one(command);
             }
-            self.turn.io.give_back(commands);
+            self.commands = commands;
+            if !self.turn.io.has_commands() {
+                break;
+            }
         }
     }
 

@@ -104,12 +104,11 @@ impl IoThread {
         &self,
         address: &Address,
         options: ServerOptions,
-        mut accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
+        accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
     ) -> Result<Server, Error> {
         options.validate(address)?;
         options.link.refuse_spin()?;
-        let accept: Accept =
-            Box::new(move |link| accept(link).map(|handler| Box::new(handler) as Box<dyn Handler>));
+        let accept = Accept::new(accept);
         match address {
             Address::Tcp { .. } | Address::Uds(_) => self.listen_streams(address, options, accept),
             Address::Udp { .. } => self.bind_datagrams(address, options, accept),

@@ -58,3 +58,12 @@ pub use tautline_session::{
     ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
     Strategy, Tally, UnknownStrategy,
 };
+
+/// The snippets of README.md and the guide are compiled and run.
+#[cfg(doctest)]
+mod papers {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/getting-started.md")]
+    struct GettingStarted;
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Call, Caller, PeerId};
+use tautline_session::{Call, Caller, Discard, PeerId};
 
 use crate::address::Address;
 use crate::channel::{Channel, Home};
@@ -19,7 +19,8 @@ use crate::statistics::{LinkStatistics, ReceiveCounters};
 /// One link to one peer; clones are handles to the same link, from any thread.
 ///
 /// A link made by [`IoThread::connect`](crate::IoThread::connect) is aborted, after one non-blocking
-/// flush, when its last handle is dropped. A peer of a [`Server`](crate::Server) belongs to the
+/// flush, when its last handle is dropped; one that a callback has closed takes the time it was
+/// given. A peer of a [`Server`](crate::Server) belongs to the
 /// server: dropping its handles does nothing.
 pub struct Link {
     shared: Arc<LinkShared>,
@@ -299,9 +300,14 @@ impl LinkShared {
         self.channel.send(message, self.peer, call, deadline)
     }
 
+    /// Whether the application has aborted it.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed)
+    }
+
     /// Whether the driver may hand out the next message.
     pub(crate) fn delivers(&self) -> bool {
-        !self.paused.load(Ordering::Relaxed) && !self.aborted.load(Ordering::Relaxed)
+        !self.paused.load(Ordering::Relaxed) && !self.is_aborted()
     }
 
     pub(crate) fn statistics(&self) -> LinkStatistics {
@@ -364,7 +370,7 @@ impl LinkShared {
         if self.shared_queue {
             self.closing.store(true, Ordering::Relaxed);
         } else {
-            self.channel.closing();
+            self.channel.closing(Discard::Closed);
         }
     }
 

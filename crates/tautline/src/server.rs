@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Budget, Outbound, OutboundOptions};
+use tautline_session::{Budget, Discard, Outbound, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
@@ -31,7 +31,7 @@ pub struct ServerStatistics {
     pub peers: LinkStatistics,
     /// Peers connected now.
     pub connected: usize,
-    /// Peers accepted since the start.
+    /// Peers accepted since the start: they were given a handler.
     pub accepted: u64,
     /// Peers turned away: over the connection limit, or refused by the accept callback.
     pub turned_away: u64,
@@ -69,6 +69,8 @@ enum ServerSocket {
 
 #[derive(Default)]
 struct State {
+    /// Newcomers are closed unseen: whoever stopped the server counts on knowing all peers.
+    stopped: bool,
     live: HashMap<u64, Arc<LinkShared>>,
     accepted: u64,
     /// What peers counted that have ended.
@@ -234,11 +236,20 @@ impl ServerShared {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn peer_opened(&self, peer: &Arc<LinkShared>) {
+    /// A newcomer, before the application hears of it. False once the server was stopped.
+    pub(crate) fn peer_comes(&self, peer: &Arc<LinkShared>) -> bool {
         let mut state = self.state();
+        if state.stopped {
+            return false;
+        }
         state.live.insert(peer.id, Arc::clone(peer));
-        state.accepted += 1;
         self.live.store(state.live.len(), Ordering::Relaxed);
+        true
+    }
+
+    /// The accept callback took a newcomer.
+    pub(crate) fn peer_accepted(&self) {
+        self.state().accepted += 1;
     }
 
     /// A peer has had its last callback: its counters are kept.
@@ -277,10 +288,12 @@ impl ServerShared {
         match &self.socket {
             // The kernel forgets a closed descriptor's watch by itself (`epoll(7)`).
             ServerSocket::Stream(_) => drop(self.listener().take()),
-            ServerSocket::Datagram(channel) => channel.closing(),
+            ServerSocket::Datagram(channel) => channel.closing(Discard::Closed),
         }
         self.io.command(Command::StopServer(self.id));
-        for (id, peer) in &self.state().live {
+        let mut state = self.state();
+        state.stopped = true;
+        for (id, peer) in &state.live {
             peer.stop_accepting();
             self.io.command(end(*id));
         }

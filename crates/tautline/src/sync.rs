@@ -1,4 +1,9 @@
 //! The locks that surround a session: std's, or loom's twins under `--cfg loom`.
+//!
+//! Deadlines too: loom knows no time, so in the models a wait with a deadline may run out at any
+//! moment, and is over once it has been waited for.
+
+use std::time::Instant;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
@@ -12,4 +17,55 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         Ok(guard) => guard,
         Err(poisoned) => poisoned.into_inner(),
     }
+}
+
+/// Waits until told, or until the deadline; may come back for no reason.
+#[cfg(not(loom))]
+pub(crate) fn wait_until<'a, T>(
+    condvar: &Condvar,
+    _: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    deadline: Option<Instant>,
+) -> MutexGuard<'a, T> {
+    let Some(deadline) = deadline else {
+        return condvar
+            .wait(guard)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return guard;
+    }
+    let waited = condvar.wait_timeout(guard, left);
+    waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+}
+
+/// Whether the deadline has gone by.
+#[cfg(not(loom))]
+pub(crate) fn is_past(deadline: Instant) -> bool {
+    deadline <= Instant::now()
+}
+
+/// Waits until told; with a deadline it comes back at any moment.
+#[cfg(loom)]
+pub(crate) fn wait_until<'a, T>(
+    condvar: &Condvar,
+    mutex: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    deadline: Option<Instant>,
+) -> MutexGuard<'a, T> {
+    if deadline.is_some() {
+        drop(guard);
+        loom::thread::yield_now();
+        return lock(mutex);
+    }
+    condvar
+        .wait(guard)
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Whether the deadline has gone by: asked only after a wait, and then it has.
+#[cfg(loom)]
+pub(crate) const fn is_past(_: Instant) -> bool {
+    true
 }

@@ -91,8 +91,8 @@ impl TempFolder {
     fn new() -> io::Result<Self> {
         let parent = env::temp_dir();
         for attempt in 0..ATTEMPTS {
-            let name = mix(now_ns() ^ (u64::from(process::id()) << 32) ^ attempt);
-            let path = parent.join(format!("tautline-{name:016x}"));
+            let name = mix(now_ns() ^ attempt);
+            let path = parent.join(format!("tautline-{}-{name:016x}", process::id()));
             // Unlike `create_dir_all` this fails on a folder that somebody else has put there.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self { path }),

@@ -41,24 +41,44 @@ pub(super) fn measure(
     random: &mut Random,
 ) -> StrategyOutcome {
     let mut outcome = StrategyOutcome::default();
-    let duration = sending_time(plan.duration, slice);
-    let library_first = random.below(2) == 0;
-    let measured = (|| {
-        site.seats
-            .client("client")
-            .take(&site.register)
-            .map_err(Broken::setup)?;
-        if library_first {
-            outcome.library = Some(library::measure(site, strategy, duration, plan.on_refused)?);
-        }
-        outcome.control = Some(control::measure(site, duration)?);
-        if !library_first {
-            outcome.library = Some(library::measure(site, strategy, duration, plan.on_refused)?);
-        }
-        Ok(())
-    })();
-    outcome.broken = measured.err();
+    let mut order = [Side::Library, Side::Control];
+    random.shuffle(&mut order);
+    outcome.broken = measure_sides(site, plan, strategy, slice, order, &mut outcome).err();
     outcome
+}
+
+fn measure_sides(
+    site: &Site,
+    plan: &StrategyPlan,
+    strategy: Strategy,
+    slice: Option<Duration>,
+    order: [Side; 2],
+    outcome: &mut StrategyOutcome,
+) -> Result<(), Broken> {
+    site.seats
+        .client("client")
+        .take(&site.register)
+        .map_err(Broken::setup)?;
+    let duration = sending_time(plan.duration, slice);
+    for side in order {
+        if site.pulse.is_stopping() {
+            break;
+        }
+        match side {
+            Side::Library => {
+                let run = library::measure(site, strategy, duration, plan.on_refused)?;
+                outcome.library = run.is_begun().then_some(run);
+            }
+            Side::Control => outcome.control = Some(control::measure(site, duration)?),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Library,
+    Control,
 }
 
 /// What the producer counted.

@@ -3,10 +3,13 @@
 /// Whether sends come so fast that gathering them beats writing each.
 ///
 /// Three in a row, each within a microsecond of the end of the last write: a producer that does
-/// nothing else. Measured: writing each, such a producer gets a hundredth of the throughput.
+/// nothing else. Measured: writing each, such a producer gets a hundredth of the throughput. Time that
+/// we ourselves made it spend, waking the driver or waiting for room, is no pause of its own; else one
+/// slow wake-up would undo what it was for.
 #[derive(Debug, Default)]
 pub(super) struct Hot {
-    write_ended_ns: u64,
+    /// When it last was free to send: the end of a write, a wake-up or a wait.
+    free_since_ns: u64,
     sends: u32,
 }
 
@@ -16,7 +19,7 @@ const HOT_SENDS: u32 = 3;
 impl Hot {
     #[inline]
     pub(super) const fn send_comes(&mut self, now_ns: u64) -> bool {
-        if now_ns.saturating_sub(self.write_ended_ns) < HOT_GAP_NS {
+        if now_ns.saturating_sub(self.free_since_ns) < HOT_GAP_NS {
             self.sends = self.sends.saturating_add(1);
         } else {
             self.sends = 0;
@@ -25,7 +28,7 @@ impl Hot {
     }
 
     #[inline]
-    pub(super) const fn write_ended(&mut self, now_ns: u64) {
-        self.write_ended_ns = now_ns;
+    pub(super) const fn free_again(&mut self, now_ns: u64) {
+        self.free_since_ns = now_ns;
     }
 }

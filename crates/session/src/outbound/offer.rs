@@ -1,6 +1,6 @@
 //! The way in: accepted, queued, in line for room, or refused.
 
-use super::{Call, Caller, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
+use super::{Call, Caller, Discard, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
 use crate::account::Tally;
 use crate::block::PeerId;
 use crate::budget::Budget;
@@ -49,6 +49,7 @@ impl Outbound {
                 debug_assert_eq!(self.not_open(peer), None);
                 let encoded_bytes = self.framing.header_bytes() + message.len();
                 debug_assert_eq!(reserved, Tally::one(encoded_bytes));
+                self.hot.free_again(surroundings.now_ns());
                 return self.accept(message, peer, caller, surroundings);
             }
             Some((TicketState::Waiting, _)) => {
@@ -62,6 +63,11 @@ impl Outbound {
         Offer::Refused(refusal)
     }
 
+    /// The caller of an offer that had to call the driver is back from it.
+    pub fn woke_driver(&mut self, now_ns: u64) {
+        self.hot.free_again(now_ns);
+    }
+
     /// A waiting send gives up; what had been granted goes to the next.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<TicketState> {
         let (state, reserved) = self.waiters.leave(ticket)?;
@@ -70,7 +76,8 @@ impl Outbound {
         Some(state)
     }
 
-    /// What has become of a waiting send.
+    /// What has become of a waiting send. Of several that were granted room the first comes first:
+    /// the next one waits until it has come.
     pub fn ticket(&self, ticket: Ticket) -> TicketState {
         let gone = TicketState::NotConnected;
         self.waiters.state(ticket).unwrap_or(gone)
@@ -89,8 +96,8 @@ impl Outbound {
     #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
-            Stage::NotOpen => Some(Refusal::NotConnected),
-            Stage::Closing | Stage::Ended => Some(Refusal::Closed),
+            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost) => Some(Refusal::NotConnected),
+            Stage::Closing(Discard::Closed) | Stage::Ended => Some(Refusal::Closed),
             Stage::Open => match &self.peers {
                 Some(peers) if !peers.is_open(peer) => Some(Refusal::NotConnected),
                 _ => None,

@@ -17,10 +17,20 @@ impl Outbound {
             self.scheduled = false;
             self.blocked = false;
         }
-        let open = matches!(self.stage, Stage::Open | Stage::Closing);
-        if !open || self.writer != Writer::Nobody || self.blocked {
+        if self.blocked {
             return None;
         }
+        self.take_more(caller, surroundings)
+    }
+
+    /// As [`take`](Self::take), by somebody whom nobody called for: the driver that has just settled a
+    /// block, or a callback that needs room. It tries a kernel that was full, too.
+    pub fn take_more(&mut self, caller: Caller, surroundings: &impl Surroundings) -> Option<Taken> {
+        let open = matches!(self.stage, Stage::Open | Stage::Closing(_));
+        if !open || self.writer != Writer::Nobody {
+            return None;
+        }
+        self.blocked = false;
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
@@ -43,7 +53,7 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        if let Some(cause) = self.settle_begins(taken.token) {
+        if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
@@ -64,7 +74,7 @@ impl Outbound {
         // Each datagram was a call, and so was the one that did not go; `take` counted the first.
         let calls = sent + usize::from(stopped != Stopped::AtEnd);
         self.write_calls += calls.saturating_sub(1) as u64;
-        if let Some(cause) = self.settle_begins(taken.token) {
+        if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
         for _ in 0..sent {
@@ -100,7 +110,7 @@ impl Outbound {
         let whole = Tally::one(header.len() + message.len());
         self.direct_writes += 1;
         self.write_calls += 1;
-        match (self.settle_begins(token), written) {
+        match (self.settle_begins(token, surroundings), written) {
             (Some(cause), _) => {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.discarded.add(cause, whole));
@@ -117,9 +127,6 @@ impl Outbound {
                 self.put_rest_first(&header, message, peer, bytes, surroundings);
             }
         }
-        if token.timed {
-            self.hot.write_ended(surroundings.now_ns());
-        }
         self.judge_pressure();
         self.grant();
         self.call_driver()
@@ -131,8 +138,11 @@ impl Outbound {
     }
 
     /// The writer is back. Says why the connection it wrote to is over, if it is.
-    fn settle_begins(&mut self, token: Token) -> Option<Discard> {
+    fn settle_begins(&mut self, token: Token, surroundings: &impl Surroundings) -> Option<Discard> {
         debug_assert!(self.is_writing());
+        if token.timed {
+            self.hot.free_again(surroundings.now_ns());
+        }
         self.writer = Writer::Nobody;
         self.in_flight = Tally::default();
         let severed = self.severed.take();
@@ -151,7 +161,6 @@ impl Outbound {
         let blocked = rest && would_block;
         // Only the driver can ask the kernel for a word when there is room again.
         self.blocked = blocked && caller == Caller::Driver;
-        self.hot.write_ended(surroundings.now_ns());
         self.judge_pressure();
         self.grant();
         Settled {

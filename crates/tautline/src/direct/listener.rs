@@ -150,6 +150,7 @@ fn accept_stream(
     deadline: Option<Instant>,
 ) -> Result<Socket, Error> {
     let failed = |cause| Error::io("accept on", address, cause);
+    let start = Instant::now();
     loop {
         match listener.accept() {
             Ok(socket) => return Ok(socket),
@@ -158,7 +159,7 @@ fn accept_stream(
         }
         let ready = listener.wait_ready(READABLE, deadline).map_err(failed)?;
         if !ready.read && passed(deadline) {
-            return Err(Error::timed_out("accept on", address, Duration::ZERO));
+            return Err(Error::timed_out("accept on", address, start.elapsed()));
         }
     }
 }
@@ -171,6 +172,7 @@ fn first_datagram(
     early: &mut VecDeque<Vec<u8>>,
 ) -> Result<Remote, Error> {
     let failed = |cause| Error::io("accept on", address, cause);
+    let start = Instant::now();
     let mut buffer = vec![0; DATAGRAM_ROOM];
     loop {
         match socket.recv_from(&mut buffer) {
@@ -183,7 +185,7 @@ fn first_datagram(
         }
         let ready = socket.wait_ready(READABLE, deadline).map_err(failed)?;
         if !ready.read && passed(deadline) {
-            return Err(Error::timed_out("accept on", address, Duration::ZERO));
+            return Err(Error::timed_out("accept on", address, start.elapsed()));
         }
     }
 }

@@ -69,7 +69,7 @@ impl Audience {
         };
         let _ = self.tell(|handler, link| handler.ended(link, &ended));
         let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(handler)));
+        let _ = contain(|| drop(handler));
         shared.finish(reason);
     }
 
@@ -79,8 +79,20 @@ impl Audience {
         call: impl FnOnce(&mut dyn Handler, &Link) -> T,
     ) -> Result<T, Panicked> {
         let Self { link, handler, .. } = self;
-        catch_unwind(AssertUnwindSafe(|| call(&mut **handler, link))).map_err(|_| Panicked)
+        contain(|| call(&mut **handler, link))
     }
+}
+
+/// Runs the application's code; no panic of it gets out.
+pub(super) fn contain<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
+        // What it panicked with is the application's too, and so is its drop. That of a panic in
+        // there is left alone: somewhere it has to end.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(again);
+        }
+        Panicked
+    })
 }
 
 /// In the place of a handler that has had its last call.

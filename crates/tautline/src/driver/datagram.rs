@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Interest;
-use tautline_session::{Caller, Discard, Pressure, Tally};
+use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 
 use super::Alive;
 use super::audience::{Audience, Panicked};
 use super::home::IoHome;
-use super::listener::{Accept, ask};
+use super::listener::Accept;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::channel::{Channel, Drained};
@@ -43,7 +43,14 @@ pub(crate) struct DatagramDriver {
     unwatched: bool,
     /// The server was stopped: it ends with its last peer.
     stopping: bool,
+    /// The queue is closed, and nothing is left but to wait for a writer to come back.
+    ended: bool,
+    /// After the outlet: fields are dropped in order.
+    _says_closed: SaysClosed,
 }
+
+/// Tells the server, when it is dropped, that its socket is closed.
+struct SaysClosed(Arc<ServerShared>);
 
 struct Peer {
     audience: Audience,
@@ -61,6 +68,8 @@ impl DatagramDriver {
         accept: Accept,
     ) -> Self {
         Self {
+            _says_closed: SaysClosed(Arc::clone(&server)),
+            ended: false,
             server,
             channel,
             outlet,
@@ -166,8 +175,16 @@ impl DatagramDriver {
         if !self.stopping || !self.peers.is_empty() {
             return Alive::Yes;
         }
-        turn.deregister(self.outlet.socket().as_fd());
-        self.channel.end(Discard::Closed);
+        if !self.ended {
+            self.ended = true;
+            self.awaits_room = false;
+            turn.deregister(self.outlet.socket().as_fd());
+            self.channel.end(Discard::Closed);
+        }
+        if self.channel.read(Outbound::is_writing) {
+            // The writer calls us when it is back; until then it holds the socket open.
+            return Alive::Yes;
+        }
         Alive::No
     }
 
@@ -241,9 +258,12 @@ impl DatagramDriver {
         let shared = Arc::new(shared);
         let local = remote.local_address(&self.server.address);
         shared.set_addresses(local.clone(), Some(address.clone()));
-        self.server.peer_opened(&shared);
+        if !self.server.peer_comes(&shared) {
+            self.channel.close_peer(peer_id, Discard::Closed);
+            return false;
+        }
         let link = Link::uncounted(Arc::clone(&shared));
-        let handler = match ask(&mut self.accept, &link) {
+        let handler = match self.accept.ask(&link) {
             Ok(handler) => handler,
             Err(reason) => {
                 self.channel.close_peer(peer_id, Discard::Closed);
@@ -251,6 +271,7 @@ impl DatagramDriver {
                 return false;
             }
         };
+        self.server.peer_accepted();
         if let Outlet::Shared(_, remotes) = &*self.outlet {
             remotes.set(peer_id, Some(remote.clone()));
         }
@@ -341,7 +362,7 @@ impl DatagramDriver {
     }
 
     fn await_room(&mut self, awaits_room: bool, turn: &Turn) {
-        if !awaits_room && !self.awaits_room {
+        if awaits_room == self.awaits_room {
             return;
         }
         self.awaits_room = awaits_room;
@@ -398,9 +419,9 @@ impl DatagramDriver {
     }
 }
 
-impl Drop for DatagramDriver {
+impl Drop for SaysClosed {
     fn drop(&mut self) {
-        self.server.socket_closed();
+        self.0.socket_closed();
     }
 }
 

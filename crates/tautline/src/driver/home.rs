@@ -1,9 +1,9 @@
 //! The I/O thread as other threads see it: a mailbox, a bell, and the pool of blocks.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
@@ -59,6 +59,8 @@ pub(crate) struct IoShared {
 thread_local! {
     /// The I/O thread that this thread is; 0 for none. Callbacks run nowhere else.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// What callbacks ask of their own I/O thread, and so of nobody else: no lock, no bell.
+    static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
 }
 
 static NEXT_IO: AtomicU64 = AtomicU64::new(1);
@@ -85,12 +87,12 @@ impl IoShared {
 
     /// Leaves a command, and rings once until the thread answers. Never blocks.
     pub(crate) fn command(&self, command: Command) {
-        self.commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(command);
-        // The thread itself looks into its mailbox before it sleeps.
-        if !self.is_current() && !self.called.swap(true, Ordering::AcqRel) {
+        if self.is_current() {
+            // The thread looks here before it sleeps.
+            return OWN_COMMANDS.with_borrow_mut(|own| own.push(command));
+        }
+        self.mailbox().push(command);
+        if !self.called.swap(true, Ordering::AcqRel) {
             // Fails only where the counter of the eventfd would overflow: then the bell rings anyway.
             let _ = self.waker.wake();
         }
@@ -104,29 +106,23 @@ impl IoShared {
         CURRENT.get() == self.id
     }
 
-    /// Before commands are taken: whoever leaves one from now on rings again.
-    pub(super) fn answer_calls(&self) {
-        self.called.store(false, Ordering::Release);
-    }
-
+    /// Whether there is something to obey.
     pub(super) fn has_commands(&self) -> bool {
-        !self
-            .commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+        self.called.load(Ordering::Relaxed) || OWN_COMMANDS.with_borrow(|own| !own.is_empty())
     }
 
-    pub(super) fn take_commands(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The emptied list, so that its memory is used again.
-    pub(super) fn give_back(&self, empty: Vec<Command>) {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if commands.is_empty() && commands.capacity() < empty.capacity() {
-            *commands = empty;
+    /// Takes what is to be obeyed into `empty`; its memory is used in turn.
+    pub(super) fn take_commands(&self, empty: &mut Vec<Command>) {
+        debug_assert!(empty.is_empty());
+        OWN_COMMANDS.with_borrow_mut(|own| std::mem::swap(own, empty));
+        // Answered before the mailbox is emptied: whoever comes after that rings again.
+        if self.called.load(Ordering::Relaxed) && self.called.swap(false, Ordering::AcqRel) {
+            empty.append(&mut self.mailbox());
         }
+    }
+
+    fn mailbox(&self) -> MutexGuard<'_, Vec<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

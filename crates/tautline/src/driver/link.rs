@@ -32,6 +32,8 @@ pub(crate) struct LinkDriver {
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// A pause kept what was read already.
+    held: bool,
     our_side: Side,
     their_side: Side,
     /// The kernel was full and tells when there is room.
@@ -133,6 +135,7 @@ impl LinkDriver {
             options,
             stage,
             outlet: None,
+            held: false,
             our_side: Side::Open,
             their_side: Side::Open,
             awaits_room: false,
@@ -290,6 +293,9 @@ impl LinkDriver {
                 return Alive::No;
             }
         }
+        if event.is_write_closed() && self.is_half_open() {
+            return self.peer_gone(turn);
+        }
         if event.is_writable() && self.awaits_room {
             return self.serve(turn);
         }
@@ -313,10 +319,9 @@ impl LinkDriver {
     }
 
     fn read_into(&mut self, buffer: &mut [u8], to_the_end: bool, turn: &mut Turn) -> Alive {
-        if self.inbound.kept_bytes() > 0 && self.shared().delivers() {
-            // What a pause kept. A part of a frame alone delivers nothing.
-            let again = Instant::now();
-            if self.deliver(&[], again, false, turn) == Alive::No {
+        if self.held && self.shared().delivers() {
+            self.held = false;
+            if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
                 return Alive::No;
             }
         }
@@ -360,7 +365,7 @@ impl LinkDriver {
     /// Hands out the messages in what one read brought.
     fn deliver(&mut self, bytes: &[u8], at: Instant, truncated: bool, turn: &mut Turn) -> Alive {
         let shared = Arc::clone(self.shared());
-        let inbound = &mut self.inbound;
+        let (inbound, held) = (&mut self.inbound, &mut self.held);
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
@@ -380,6 +385,7 @@ impl LinkDriver {
                 hand_out(frame?);
                 if !shared.delivers() {
                     frames.keep();
+                    *held = true;
                     break;
                 }
             }
@@ -431,7 +437,8 @@ impl LinkDriver {
         let Some(outlet) = &self.outlet else {
             return;
         };
-        if !awaits_room && !self.awaits_room {
+        // Told once, writability is told again after each time that the kernel was full.
+        if awaits_room == self.awaits_room {
             return;
         }
         self.awaits_room = awaits_room;
@@ -505,8 +512,12 @@ impl LinkDriver {
         self.end(Reason::Aborted, turn)
     }
 
-    /// The last handle is gone: an abort after one flush that does not wait.
+    /// The last handle is gone: an abort after one flush that does not wait. A close that a callback
+    /// has started takes its time all the same: that was the application's word.
     pub(crate) fn dropped(&mut self, turn: &mut Turn) -> Alive {
+        if matches!(self.stage, Stage::Closing(Reason::Closed)) {
+            return Alive::Yes;
+        }
         if matches!(self.stage, Stage::Open | Stage::Closing(_)) {
             let shared = Arc::clone(self.shared());
             // Whatever it comes to: the end follows.
@@ -591,12 +602,27 @@ impl LinkDriver {
             let told = self.audience.event(&Event::PeerFinished);
             return self.survive(told, turn);
         }
-        self.shared().channel.closing();
+        self.shared().channel.closing(Discard::ConnectionLost);
         if matches!(self.stage, Stage::Open) {
             self.stage = Stage::Closing(Reason::PeerEnded);
             self.set_deadline(Instant::now().checked_add(PEER_END_FLUSH), turn);
         }
         self.finish_our_side(turn)
+    }
+
+    /// Whether the peer has ended its stream and ours goes on.
+    fn is_half_open(&self) -> bool {
+        matches!(self.stage, Stage::Open) && self.their_side == Side::Ended
+    }
+
+    /// First it ended its stream, now it takes nothing either. No read would tell of it, and a write
+    /// only if the application tried one.
+    fn peer_gone(&mut self, turn: &mut Turn) -> Alive {
+        let outlet = self.outlet.as_ref();
+        match outlet.and_then(|outlet| outlet.socket().take_error()) {
+            Some(cause) => self.lost(cause, turn),
+            None => self.end(Reason::PeerEnded, turn),
+        }
     }
 
     fn bad_frame(&mut self, fault: FrameFault, turn: &mut Turn) -> Alive {
@@ -611,7 +637,7 @@ impl LinkDriver {
     /// Writing failed. What the peer sent before it went may still be there to read.
     fn broken(&mut self, cause: std::io::Error, turn: &mut Turn) -> Alive {
         let shared = Arc::clone(self.shared());
-        shared.channel.closing();
+        shared.channel.closing(Discard::ConnectionLost);
         self.our_side = Side::Ended;
         let mut buffer = std::mem::take(&mut turn.buffer);
         let mut alive = Alive::Yes;
@@ -644,11 +670,17 @@ impl LinkDriver {
             Stage::Ended => return Alive::No,
             _ => {}
         }
+        let shared = Arc::clone(self.shared());
+        let reason = match reason {
+            Reason::Panicked => reason,
+            // Whatever else came before the driver obeyed.
+            _ if shared.is_aborted() => Reason::Aborted,
+            _ => reason,
+        };
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,
         };
-        let shared = Arc::clone(self.shared());
         let mut kernel_bytes = None;
         if let Some(outlet) = self.outlet.take() {
             kernel_bytes = outlet.socket().unsent_bytes();

@@ -1,6 +1,5 @@
 //! A stream server's listening socket on its I/O thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use mio::Interest;
 use tautline_session::Outbound;
 
 use super::Alive;
+use super::audience::{Panicked, contain};
 use super::home::IoHome;
 use super::link::LinkDriver;
 use super::turn::Turn;
@@ -20,13 +20,17 @@ use crate::server::ServerShared;
 use crate::transport::{Socket, is_shortage};
 
 /// The application's word on a newcomer: its handler, or why not.
-pub(crate) type Accept = Box<dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send>;
+pub(crate) struct Accept(Box<AcceptFn>);
+
+type AcceptFn = dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send;
 
 /// Accepts, and makes a link of each connection.
 pub(crate) struct ListenerDriver {
     server: Arc<ServerShared>,
     options: ServerOptions,
     accept: Accept,
+    /// The kernel tells of newcomers.
+    watched: bool,
     /// Out of descriptors: not before this.
     retry_at: Option<Instant>,
     pause: Duration,
@@ -38,6 +42,7 @@ impl ListenerDriver {
             server,
             options,
             accept,
+            watched: false,
             retry_at: None,
             pause: FIRST_PAUSE,
         }
@@ -48,15 +53,8 @@ impl ListenerDriver {
     }
 
     /// Starts to accept. `None` if it was closed meanwhile.
-    pub(crate) fn start(self: Box<Self>, turn: &mut Turn) -> Option<Box<Self>> {
-        let listener = self.server.listener();
-        let fd = listener.as_ref()?.as_fd();
-        if turn.register(fd, self.id(), Interest::READABLE).is_err() {
-            // Out of kernel memory for one more watch: look by the clock until there is some.
-            turn.set_timer(Instant::now() + LONGEST_PAUSE, self.id());
-        }
-        drop(listener);
-        Some(self)
+    pub(crate) fn start(mut self: Box<Self>, turn: &mut Turn) -> Option<Box<Self>> {
+        (self.watch(turn) == Alive::Yes).then_some(self)
     }
 
     /// Newcomers, or time to try again.
@@ -65,6 +63,9 @@ impl ListenerDriver {
             return Alive::Yes;
         }
         self.retry_at = None;
+        if !self.watched && self.watch(turn) == Alive::No {
+            return Alive::No;
+        }
         for _ in 0..ACCEPTS_PER_TURN {
             let accepted = match &*self.server.listener() {
                 Some(listener) => listener.accept(),
@@ -93,6 +94,19 @@ impl ListenerDriver {
         Alive::Yes
     }
 
+    /// Has the kernel tell of newcomers; out of memory for one more watch, looks by the clock until
+    /// there is some.
+    fn watch(&mut self, turn: &mut Turn) -> Alive {
+        let Some(listener) = &*self.server.listener() else {
+            return Alive::No;
+        };
+        match turn.register(listener.as_fd(), self.id(), Interest::READABLE) {
+            Ok(()) => self.watched = true,
+            Err(_) => turn.set_timer(Instant::now() + LONGEST_PAUSE, self.id()),
+        }
+        Alive::Yes
+    }
+
     fn welcome(&mut self, socket: Socket, turn: &mut Turn) {
         if self.server.live() >= self.options.connection_limit {
             // The newcomer pays: its socket is closed here.
@@ -100,12 +114,15 @@ impl ListenerDriver {
             return;
         }
         let shared = self.make_link(&socket, turn);
-        self.server.peer_opened(&shared);
+        if !self.server.peer_comes(&shared) {
+            return;
+        }
         let link = Link::uncounted(Arc::clone(&shared));
-        let handler = match ask(&mut self.accept, &link) {
+        let handler = match self.accept.ask(&link) {
             Ok(handler) => handler,
             Err(reason) => return self.server.turn_away(&shared, reason),
         };
+        self.server.peer_accepted();
         let (id, options) = (shared.id, self.options.link.clone());
         let server = Arc::clone(&self.server);
         let driven = LinkDriver::accepted(shared, handler, options, server, socket, turn);
@@ -132,12 +149,30 @@ impl ListenerDriver {
     }
 }
 
-/// Asks the application for the newcomer's handler.
-pub(super) fn ask(accept: &mut Accept, link: &Link) -> Result<Box<dyn Handler>, Reason> {
-    match catch_unwind(AssertUnwindSafe(|| accept(link))) {
-        Ok(Ok(handler)) => Ok(handler),
-        Ok(Err(refusal)) => Err(Reason::Refused(refusal)),
-        Err(_) => Err(Reason::Panicked),
+impl Accept {
+    pub(crate) fn new<H: Handler>(
+        mut accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
+    ) -> Self {
+        Self(Box::new(move |link| {
+            accept(link).map(|handler| Box::new(handler) as Box<dyn Handler>)
+        }))
+    }
+
+    /// Asks the application for the newcomer's handler.
+    pub(super) fn ask(&mut self, link: &Link) -> Result<Box<dyn Handler>, Reason> {
+        match contain(|| (self.0)(link)) {
+            Ok(Ok(handler)) => Ok(handler),
+            Ok(Err(refusal)) => Err(Reason::Refused(refusal)),
+            Err(Panicked) => Err(Reason::Panicked),
+        }
+    }
+}
+
+impl Drop for Accept {
+    /// What the callback holds is the application's, and may panic when it goes.
+    fn drop(&mut self) {
+        let accept = std::mem::replace(&mut self.0, Box::new(|_| Err("stopped".into())));
+        let _ = contain(|| drop(accept));
     }
 }
 

@@ -8,13 +8,16 @@ mod transport;
 
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{child, in_child, thread_ids};
-pub(crate) use raw::{RawListener, RawPeer, RawStream};
+pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
-    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, nobody, reach, server_of_raw,
-    start,
+    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
+    server_of_raw, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes, on a machine that does other things too: a wait that gets here
@@ -28,7 +31,7 @@ macro_rules! over {
             $(
                 #[test]
                 fn $transport() {
-                    super::$test(crate::common::$transport());
+                    crate::common::watched(|| super::$test(crate::common::$transport()));
                 }
             )+
         }
@@ -36,12 +39,28 @@ macro_rules! over {
 }
 pub(crate) use over;
 
+/// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
+pub(crate) fn watched(test: fn()) {
+    let (ending, ended) = mpsc::channel::<()>();
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    let running = thread::Builder::new().name(name).spawn(move || {
+        // Dropped when the test is over, however it ends.
+        let _ending = ending;
+        test();
+    });
+    let over = ended.recv_timeout(3 * WATCHDOG);
+    assert_eq!(over, Err(RecvTimeoutError::Disconnected), "it is stuck");
+    if let Err(panic) = running.unwrap().join() {
+        resume_unwind(panic);
+    }
+}
+
 /// Waits until something is so that no event tells.
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + WATCHDOG;
     while !so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 

@@ -6,4 +6,9 @@
 
 mod common;
 
+mod closing;
+mod life;
+mod limits;
+mod pressure;
+mod reading;
 mod sending;

@@ -86,8 +86,8 @@ pub(super) fn run_block(
             *sequence,
             order.whole,
             recorder,
+            pulse,
         )?;
-        pulse.beat(end_ns);
         *sequence += 1;
         echoes += 1;
     }
@@ -122,11 +122,14 @@ fn await_reply(
     sequence: u64,
     whole: bool,
     recorder: &mut Recorder,
+    pulse: &Pulse,
 ) -> Result<u64, String> {
     loop {
         match exchange.recv() {
             Ok(reply) => {
                 let received_ns = now_ns();
+                // Only what arrives is a beat: a peer that answers nothing any more ends the run.
+                pulse.beat(received_ns);
                 let found = match reply {
                     Reply::Bytes(message) => judge(message, payload_bytes, whole),
                     Reply::Judged(found) => found,

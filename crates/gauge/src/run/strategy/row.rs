@@ -59,6 +59,11 @@ impl LibraryRun {
                 .unwrap_or_default(),
         }
     }
+
+    /// Whether anything was sent before the stop flag came.
+    pub(super) fn is_begun(&self) -> bool {
+        self.produced.offered > 0
+    }
 }
 
 /// The control's stream in one run.

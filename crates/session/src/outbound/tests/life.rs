@@ -20,7 +20,7 @@ fn what_waits_when_a_connection_is_lost_is_counted_and_never_written_to_the_next
 fn what_waits_when_the_link_is_closed_counts_as_closed() {
     let mut rig = Rig::open(Strategy::Reliable, 100, 8);
     rig.queue(b"abc");
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert_eq!(rig.end(Discard::Closed), tally(1, 3));
     let statistics = rig.outbound.statistics();
     assert_eq!(statistics.discarded.closed, tally(1, 3));
@@ -180,7 +180,7 @@ fn a_new_connection_forgets_that_the_driver_was_called_for_the_old_one() {
 fn the_driver_is_called_when_a_sender_wrote_the_last_of_a_closing_link() {
     let mut rig = Rig::open(Strategy::Reliable, 100, 8);
     let token = rig.write_now(b"abc");
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert!(!rig.outbound.is_drained());
     assert!(rig.settle_direct(token, b"abc", DirectWrite::Whole));
     assert!(rig.outbound.is_drained());
@@ -189,9 +189,21 @@ fn the_driver_is_called_when_a_sender_wrote_the_last_of_a_closing_link() {
 }
 
 #[test]
+fn a_link_closed_by_its_application_stays_closed_however_its_connection_ends() {
+    let closed = Offer::Refused(Refusal::Closed);
+    let mut rig = Rig::open(Strategy::Reliable, 100, 8);
+    rig.outbound.closing(Discard::ConnectionLost);
+    rig.outbound.closing(Discard::Closed);
+    assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);
+    rig.end(Discard::ConnectionLost);
+    assert!(rig.outbound.is_ended());
+    assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);
+}
+
+#[test]
 fn closing_before_a_connection_opened_ends_the_link() {
     let mut rig = Rig::with(&options());
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert!(!rig.outbound.is_open());
     let offer = rig.offer(b"a", Call::Try, Caller::Thread);
     assert_eq!(offer, Offer::Refused(Refusal::Closed));

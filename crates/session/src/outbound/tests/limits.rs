@@ -155,6 +155,34 @@ fn a_shared_total_has_everything_back_however_a_message_ends() {
 }
 
 #[test]
+fn a_shared_total_has_the_room_back_that_was_granted_and_never_taken() {
+    let budget = Arc::new(Budget::new(1_000));
+    let mut rig = Rig::with(&OutboundOptions {
+        queue_limit_bytes: 20,
+        budget: Some(Arc::clone(&budget)),
+        ..options()
+    });
+    for cause in [Discard::ConnectionLost, Discard::Closed] {
+        rig.outbound.opened();
+        rig.queue(&[0; 20]);
+        let ticket = rig.wait(&[0; 5]);
+        rig.drain();
+        assert_eq!(rig.outbound.ticket(ticket), TicketState::Granted);
+        assert_eq!(budget.held_bytes(), 5);
+        rig.end(cause);
+        assert_eq!(budget.held_bytes(), 0);
+        assert_eq!(
+            rig.outbound.cancel(ticket),
+            Some(match cause {
+                Discard::ConnectionLost => TicketState::NotConnected,
+                Discard::Closed => TicketState::Closed,
+            })
+        );
+        assert_eq!(budget.held_bytes(), 0);
+    }
+}
+
+#[test]
 fn room_that_comes_back_to_a_shared_total_serves_a_wait_elsewhere_when_asked_to_look() {
     let budget = Arc::new(Budget::new(100));
     let with_budget = OutboundOptions {

@@ -267,6 +267,25 @@ fn evicting_to_one_peer_behind_anothers_message_takes_no_memory_without_end() {
 }
 
 #[test]
+fn clearing_away_keeps_order_whenever_it_happens() {
+    for rounds in 9..80_u8 {
+        let (mut rig, one, two) = shared(Strategy::KeepLatest, 100_000, 10);
+        rig.queue_to(one, b"first");
+        for round in 0..rounds {
+            rig.queue_to(two, &[round; 10_000]);
+        }
+        let numbers: Vec<u8> = rig
+            .drain_datagrams()
+            .iter()
+            .skip(1)
+            .map(|(_, payload)| payload[0])
+            .collect();
+        let freshest: Vec<u8> = (rounds - 9..rounds).collect();
+        assert_eq!(numbers, freshest);
+    }
+}
+
+#[test]
 fn clearing_away_keeps_order_accounts_and_larger_messages() {
     let (mut rig, one, two) = shared(Strategy::KeepLatest, 400_000, 12);
     rig.queue_to(one, b"first");

@@ -122,7 +122,7 @@ fn before_a_connection_is_open_and_after_it_is_lost_a_send_says_not_connected() 
 fn after_close_a_send_says_closed_even_when_the_connection_is_lost_later() {
     let closed = Offer::Refused(Refusal::Closed);
     let mut rig = Rig::open(Strategy::Reliable, 10, 8);
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);
     rig.end(Discard::Closed);
     assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), closed);
@@ -179,6 +179,20 @@ fn the_driver_is_called_once_until_it_comes_and_again_when_the_writer_left_somet
     rig.queue(b"f");
     assert!(rig.settle_direct(token, b"cde", DirectWrite::Part(1)));
     assert_eq!(rig.drain(), [b"de".to_vec(), b"f".to_vec()]);
+}
+
+#[test]
+fn a_callback_that_met_a_full_kernel_leaves_the_asking_to_the_driver() {
+    let mut rig = Rig::open(Strategy::Reliable, 100, 8);
+    rig.queue(b"ab");
+    let taken = rig.take();
+    rig.queue(b"c");
+    rig.settle(taken, 2);
+    let taken = rig.outbound.take(Caller::Callback, &rig.desk).unwrap();
+    let settled = rig.settle(taken, 0);
+    assert_eq!((settled.more, settled.blocked), (false, true));
+    assert!(rig.outbound.needs_driver());
+    assert_eq!(rig.drain(), [b"c".to_vec()]);
 }
 
 #[test]

@@ -26,11 +26,30 @@ fn waits_are_served_in_order_and_only_those_that_now_fit_are_told() {
     write(&mut rig, 2);
     assert_eq!(rig.told(), []);
     write(&mut rig, 4);
-    // Six bytes are free: two fit, the third does not any more.
-    assert_eq!(rig.told(), [first, second]);
+    // Six bytes are free: two fit, the third does not any more. They come one after the other.
+    assert_eq!(rig.told(), [first]);
+    assert_eq!(rig.outbound.ticket(second), TicketState::Waiting);
+    let offer = rig.redeem(first, b"aaa");
+    assert_eq!(offer, Offer::Queued { wake: false });
+    assert_eq!(rig.told(), [second]);
+    assert_eq!(rig.outbound.ticket(second), TicketState::Granted);
+    let offer = rig.redeem(second, b"bbb");
+    assert_eq!(offer, Offer::Queued { wake: false });
+    assert_eq!(rig.told(), []);
     assert_eq!(rig.outbound.ticket(third), TicketState::Waiting);
     write(&mut rig, 1);
     assert_eq!(rig.told(), [third]);
+}
+
+#[test]
+fn whoever_was_granted_room_has_its_turn_when_the_one_before_it_gives_up() {
+    let mut rig = full();
+    let first = rig.wait(b"aaa");
+    let second = rig.wait(b"bbb");
+    write(&mut rig, 6);
+    assert_eq!(rig.told(), [first]);
+    assert_eq!(rig.outbound.cancel(first), Some(TicketState::Granted));
+    assert_eq!(rig.told(), [second]);
 }
 
 #[test]
@@ -160,11 +179,27 @@ fn whoever_was_not_told_yet_of_a_grant_is_told_once_when_the_connection_ends() {
 fn close_tells_those_that_wait_that_the_link_is_closed() {
     let mut rig = full();
     let ticket = rig.wait(b"a");
-    rig.outbound.closing();
+    rig.outbound.closing(Discard::Closed);
     assert_eq!(rig.told(), [ticket]);
     assert_eq!(rig.redeem(ticket, b"a"), Offer::Refused(Refusal::Closed));
     // What waits is still written.
     assert_eq!(rig.drain(), [b"0123456789".to_vec()]);
+}
+
+#[test]
+fn a_connection_that_comes_to_its_end_tells_those_that_wait_that_it_is_not_connected() {
+    let mut rig = full();
+    let ticket = rig.wait(b"a");
+    rig.outbound.closing(Discard::ConnectionLost);
+    assert_eq!(rig.told(), [ticket]);
+    let not_connected = Offer::Refused(Refusal::NotConnected);
+    assert_eq!(rig.redeem(ticket, b"a"), not_connected);
+    assert_eq!(rig.offer(b"a", Call::Try, Caller::Thread), not_connected);
+    // What waits is still written, and the next connection is open to all.
+    assert_eq!(rig.drain(), [b"0123456789".to_vec()]);
+    rig.end(Discard::ConnectionLost);
+    rig.outbound.opened();
+    rig.queue(b"a");
 }
 
 #[test]

@@ -213,6 +213,19 @@ impl Inbox {
         }
     }
 
+    /// All that is told up to this, or to the end if that comes first.
+    pub(crate) fn all_up_to(&self, wanted: impl Fn(&Told) -> bool) -> Vec<Told> {
+        let mut all = Vec::new();
+        loop {
+            let told = self.next();
+            let over = wanted(&told) || matches!(told, Told::Dropped);
+            all.push(told);
+            if over {
+                return all;
+            }
+        }
+    }
+
     /// What was told so far.
     pub(crate) fn so_far(&self) -> Vec<Told> {
         self.0.try_iter().collect()

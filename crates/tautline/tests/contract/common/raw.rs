@@ -60,7 +60,7 @@ impl RawListener {
         stream.watched()
     }
 
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Uds(listener, _) => listener.as_fd(),
@@ -70,14 +70,16 @@ impl RawListener {
 
 impl RawStream {
     pub(crate) fn connect(address: &Address) -> Self {
+        Self::try_connect(address).unwrap()
+    }
+
+    pub(crate) fn try_connect(address: &Address) -> io::Result<Self> {
         let stream = match address {
-            Address::Tcp { host, port } => {
-                Self::Tcp(TcpStream::connect((host.as_str(), *port)).unwrap())
-            }
-            Address::Uds(UdsName::Path(path)) => Self::Uds(UnixStream::connect(path).unwrap()),
+            Address::Tcp { host, port } => Self::Tcp(TcpStream::connect((host.as_str(), *port))?),
+            Address::Uds(UdsName::Path(path)) => Self::Uds(UnixStream::connect(path)?),
             other => panic!("{other} is no stream that these tests connect to"),
         };
-        stream.watched()
+        Ok(stream.watched())
     }
 
     /// Nothing that it does takes longer than the watchdog.
@@ -89,10 +91,9 @@ impl RawStream {
         self
     }
 
-    /// The payload as a frame with the default length prefix.
+    /// Writes the payload as a frame with the default length prefix.
     pub(crate) fn write_frame(&mut self, payload: &[u8]) {
-        let prefix = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        self.write_all(&[&prefix, payload].concat()).unwrap();
+        self.write_all(&frame(payload)).unwrap();
     }
 
     pub(crate) fn read_exactly(&mut self, bytes: usize) -> Vec<u8> {
@@ -125,11 +126,15 @@ impl RawStream {
 
     /// "That was all": the other direction goes on.
     pub(crate) fn end(&self) {
+        self.try_end().unwrap();
+    }
+
+    /// As [`end`](Self::end), to a link that may have ended already.
+    pub(crate) fn try_end(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
         }
-        .unwrap();
     }
 
     /// Vanishes as a killed machine's peer does once it is back: with a reset, where there is one.
@@ -179,6 +184,12 @@ impl Write for RawStream {
     }
 }
 
+/// The payload as a frame with the default length prefix.
+pub(crate) fn frame(payload: &[u8]) -> Vec<u8> {
+    let prefix = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&prefix, payload].concat()
+}
+
 /// A raw peer on any transport, that speaks in whole messages.
 #[derive(Debug)]
 pub(crate) enum RawPeer {
@@ -200,9 +211,14 @@ impl RawPeer {
     }
 
     pub(crate) fn write_message(&mut self, payload: &[u8]) {
+        assert!(self.try_write_message(payload), "the link is gone");
+    }
+
+    /// Writes a message; false where nobody is there any more.
+    pub(crate) fn try_write_message(&mut self, payload: &[u8]) -> bool {
         match self {
-            Self::Stream(stream) => stream.write_frame(payload),
-            Self::Datagram(socket) => assert_eq!(socket.send(payload).unwrap(), payload.len()),
+            Self::Stream(stream) => stream.write_all(&frame(payload)).is_ok(),
+            Self::Datagram(socket) => socket.send(payload).is_ok(),
         }
     }
 }

@@ -1,0 +1,158 @@
+//! `tautline bench`: its options, the plan made of them, the run, the report.
+
+mod options;
+mod plan;
+mod started_at;
+
+use std::time::Duration;
+
+use tautline_gauge::environment::{self, Environment};
+use tautline_gauge::gate::{Gate, Outcome};
+use tautline_gauge::plan::Plan;
+use tautline_gauge::report::{self, Report};
+use tautline_gauge::run::{self, BenchErrorKind, BenchResult};
+
+pub(crate) use self::options::BenchCommand;
+use self::plan::Usage;
+use crate::exit::{Exit, Failure, say};
+use crate::interrupt::Interrupt;
+use crate::outputs::{self, Outputs};
+use crate::progress::ProgressLine;
+
+impl BenchCommand {
+    /// Measures, reports, judges.
+    pub(crate) fn run(self) -> Result<Exit, Failure> {
+        let plan = self.plan().unwrap_or_else(Usage::exit);
+        let output = self.output();
+        if output.print_duration {
+            let seconds = whole_seconds(plan.duration_bound());
+            return outputs::print(format!("{seconds}\n").as_bytes());
+        }
+        let outputs = Outputs::open(output.json.as_deref(), self.csv())?;
+        let interrupt = Interrupt::catch()
+            .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
+        let started_at = started_at::now();
+        let environment = Environment::read();
+        announce(plan.duration_bound());
+        let result = measure(&plan, &interrupt);
+
+        // In the order of what a script wants to know first: a signal, a failure, an output, a gate.
+        let signal = interrupt.exit().filter(|_| result.interrupted);
+        let failed = result.error.as_ref().map(|error| match error.kind {
+            BenchErrorKind::Setup => Exit::Unavailable,
+            BenchErrorKind::Partial => Exit::Partial,
+        });
+        if let Some(error) = &result.error {
+            say(format_args!("tautline: {error}"));
+        }
+        let failed = failed.or_else(|| nothing_to_measure(&result));
+        let report = report_of(
+            result,
+            environment,
+            started_at,
+            plan.seed,
+            output.label.clone(),
+        );
+        let (report, gates) = judged(report, &output.fail_if);
+        let written = outputs.write(&report).map_err(Failure::report);
+        Ok(signal.or(failed).or_else(|| written.err()).unwrap_or(gates))
+    }
+}
+
+/// A run above ten seconds says first how long it takes.
+fn announce(bound: Duration) {
+    if bound > Duration::from_secs(10) {
+        let seconds = whole_seconds(bound);
+        let time = match (seconds / 60, seconds % 60) {
+            (0, seconds) => format!("{seconds} s"),
+            (minutes, seconds) => format!("{minutes} min {seconds} s"),
+        };
+        say(format_args!(
+            "takes {time} at most; Ctrl-C ends it early with what it has by then"
+        ));
+    }
+}
+
+fn measure(plan: &Plan, interrupt: &Interrupt) -> BenchResult {
+    let line = ProgressLine::new();
+    let result = run::bench(plan, &mut |progress| line.show(progress), interrupt.stop());
+    line.clear();
+    result
+}
+
+/// A run that measured nothing is no success, however well it went.
+fn nothing_to_measure(result: &BenchResult) -> Option<Exit> {
+    if result.interrupted || !result.latency.is_empty() || !result.strategy.is_empty() {
+        return None;
+    }
+    let reasons: Vec<String> = result
+        .absent
+        .iter()
+        .map(|absent| {
+            format!(
+                "{} {} B: {}",
+                absent.transport, absent.payload_bytes, absent.reason
+            )
+        })
+        .collect();
+    say(format_args!(
+        "tautline: there is nothing to measure: {}",
+        reasons.join("; ")
+    ));
+    Some(Exit::Unavailable)
+}
+
+fn report_of(
+    result: BenchResult,
+    environment: Environment,
+    started_at: String,
+    seed: u64,
+    label: Option<String>,
+) -> Report {
+    Report {
+        schema: report::SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        command_line: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        started_at,
+        label,
+        boot_id: environment.kernel.boot_id.clone(),
+        clock: result.clock,
+        warnings: environment::doubts(&environment, &result.evidence),
+        environment,
+        evidence: result.evidence,
+        peer: None,
+        same_host: Some(true),
+        placement: result.placement,
+        seed,
+        latency: result.latency,
+        strategy: result.strategy,
+        absent: result.absent,
+        gates: Vec::new(),
+        interrupted: result.interrupted,
+        error: result.error.map(|error| error.to_string()),
+    }
+}
+
+/// The report with what became of its gates.
+fn judged(mut report: Report, gates: &[Gate]) -> (Report, Exit) {
+    report.gates = gates.iter().map(|gate| gate.judge(&report)).collect();
+    let passed = report
+        .gates
+        .iter()
+        .all(|verdict| verdict.outcome == Outcome::Passed);
+    (
+        report,
+        if passed {
+            Exit::Good
+        } else {
+            Exit::CheckFailed
+        },
+    )
+}
+
+/// Rounded up: a bound stays one.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}

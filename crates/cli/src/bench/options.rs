@@ -1,0 +1,289 @@
+//! The options of `tautline bench`: name, unit, default and check of each in one block.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueHint};
+use tautline::{Address, Strategy};
+use tautline_gauge::gate::Gate;
+use tautline_gauge::plan::{Driver, OnRefused, Placement, Sched, Transport};
+
+use crate::cli::indented;
+use crate::exit::STATUSES;
+use crate::outputs::CsvTable;
+use crate::values;
+
+/// Measure on loopback, in one process: the latency and the strategy table, each beside raw sockets
+///
+/// Round trips and one-way streams over TCP, UDP and Unix sockets, through the library and through raw
+/// sockets doing the same in the same rounds. Nothing else is needed: no server, no peer, no privilege.
+/// Without `latency` or `strategy` it makes both tables.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "One table alone",
+    subcommand_value_name = "TABLE",
+    after_help = after_help("tautline bench --quick")
+)]
+pub(crate) struct BenchCommand {
+    #[command(subcommand)]
+    pub(super) table: Option<Table>,
+    #[command(flatten)]
+    pub(super) matrix: Matrix,
+    #[command(flatten)]
+    pub(super) latency: LatencyOptions,
+    #[command(flatten)]
+    pub(super) strategy: StrategyOptions,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Table {
+    Latency(Box<LatencyCommand>),
+    Strategy(Box<StrategyCommand>),
+}
+
+/// Round trips: percentiles, and each driver of the library beside raw blocking sockets
+#[derive(Debug, Args)]
+#[command(after_help = after_help("tautline bench latency --transports uds --sizes 64,16Ki"))]
+pub(super) struct LatencyCommand {
+    #[command(flatten)]
+    pub(super) matrix: Matrix,
+    #[command(flatten)]
+    pub(super) latency: LatencyOptions,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// One-way streams: what each send strategy accepts, delivers and drops, beside a raw writer
+#[derive(Debug, Args)]
+#[command(after_help = after_help("tautline bench strategy --strategies keeplatest -t 1"))]
+pub(super) struct StrategyCommand {
+    #[command(flatten)]
+    pub(super) matrix: Matrix,
+    #[command(flatten)]
+    pub(super) strategy: StrategyOptions,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// What is measured, in every table.
+#[derive(Debug, Args)]
+pub(super) struct Matrix {
+    /// A page in about 25 s on any machine: sizes 64 and 16Ki, one run. Other options still count
+    #[arg(long)]
+    pub(super) quick: bool,
+
+    /// Transports: tcp, udp, uds [default: tcp,udp,uds]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::transport)]
+    pub(super) transports: Option<Vec<Transport>>,
+
+    /// Payloads in bytes, 16 to 1048572; Ki and Mi are binary, M decimal
+    /// [default: 64,256,1Ki,4Ki,16Ki,64Ki; with --quick 64,16Ki]
+    #[arg(
+        long,
+        visible_alias = "size",
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = values::size
+    )]
+    pub(super) sizes: Option<Vec<usize>>,
+
+    /// Runs, each with fresh endpoints [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = values::times)]
+    pub(super) repeats: Option<usize>,
+
+    /// Where to listen, with its scheme: tcp://127.0.0.1:7000, udp://[::1]:7000, uds:///run/x.sock.
+    /// One a transport [default: a free loopback port; a socket in a fresh temporary folder]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) bind: Vec<Address>,
+
+    /// Seed of the random order of rounds [default: a new one each time; the report has it]
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub(super) seed: Option<u64>,
+}
+
+/// Options of the latency table.
+#[derive(Debug, Args)]
+pub(super) struct LatencyOptions {
+    /// Drivers of the library: direct, callback, handoff, spin. The first table shows handoff,
+    /// or the first of the list without it
+    /// [default: direct,callback,handoff,spin]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = values::driver,
+        help_heading = LATENCY
+    )]
+    pub(super) drivers: Option<Vec<Driver>>,
+
+    /// Timed echoes of one driver in one run; k and M are decimal [default: 10000]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        value_parser = values::count,
+        help_heading = LATENCY
+    )]
+    pub(super) iterations: Option<u64>,
+
+    /// Echoes before the first round of a run; a tenth as many before each later one
+    /// [default: 1000; with --quick 200]
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = LATENCY)]
+    pub(super) warmup: Option<u64>,
+
+    /// Rounds in a run: short blocks with the control and every driver once, in random order. From 6
+    /// on ratios have an interval [default: 15; with --quick 10]
+    #[arg(long, value_name = "N", value_parser = values::times, help_heading = LATENCY)]
+    pub(super) rounds: Option<usize>,
+
+    /// How long the spin driver polls before it sleeps, with its unit [default: 50us]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = LATENCY)]
+    pub(super) spin: Option<Duration>,
+}
+
+/// Options of the strategy table.
+#[derive(Debug, Args)]
+pub(super) struct StrategyOptions {
+    /// Send strategies: reliable, besteffort, keeplatest [default: reliable,besteffort,keeplatest]
+    #[arg(
+        long,
+        visible_alias = "strategy",
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = values::strategy,
+        help_heading = STRATEGY
+    )]
+    pub(super) strategies: Option<Vec<Strategy>>,
+
+    /// How long the producer sends in each run; a bare number is seconds
+    /// [default: 3s; with --quick 250ms]
+    #[arg(
+        long,
+        short = 't',
+        value_name = "TIME",
+        value_parser = values::seconds,
+        help_heading = STRATEGY
+    )]
+    pub(super) duration: Option<Duration>,
+
+    /// What the producer does after a refusal: yield, spin, sleep:50us [default: yield]
+    #[arg(long, value_name = "WAY", value_parser = values::on_refused, help_heading = STRATEGY)]
+    pub(super) on_refused: Option<OnRefused>,
+}
+
+/// Where threads run and how the machine is held.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// Where threads run: free, same (one CPU), split (two cores that share a cache), cross (two that
+    /// share none) [default: split]
+    #[arg(long, value_name = "SHAPE", value_parser = values::placement, help_heading = PLACE)]
+    pub(super) placement: Option<Placement>,
+
+    /// CPUs to use, such as 2,3 or 2-3: the client's, then the server's [default: by --placement]
+    #[arg(long, value_name = "LIST", value_parser = values::cpus, help_heading = PLACE)]
+    pub(super) cpu: Option<::std::vec::Vec<usize>>,
+
+    /// Scheduler of the measuring threads: other, idle, fifo:N or rr:N, N from 1 to 99
+    /// [default: other]
+    #[arg(long, value_name = "POLICY", value_parser = values::sched, help_heading = PLACE)]
+    pub(super) sched: Option<Sched>,
+
+    /// Exit with 3 where --sched is refused, instead of measuring without and saying so
+    #[arg(long, requires = "sched", help_heading = PLACE)]
+    pub(super) require_sched: bool,
+
+    /// Keep idle CPUs from halting: hold /dev/cpu_dma_latency at 0 (usually root's)
+    #[arg(long, help_heading = PLACE)]
+    pub(super) stay_awake: bool,
+
+    /// Keep each CPU in use busy with a thread of the idle class: awake without privilege
+    #[arg(long, help_heading = PLACE)]
+    pub(super) keep_cpus_busy: bool,
+}
+
+/// Where the report goes, and what is made of it.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Write the whole report as one JSON document; - is standard output, then text goes to standard
+    /// error
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUT)]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the table as CSV, a row for each run; with `latency` or `strategy`, one file being one
+    /// table; - is standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUT)]
+    pub(super) csv: Option<PathBuf>,
+
+    /// Exit with 1 if a row meets this: 'p99.9 > 200us or lost > 0'. Conditions are joined by and, or;
+    /// the figures stand below; transport, payload, strategy and driver choose rows: 'transport == uds
+    /// and p99 > 90us'. Repeatable
+    #[arg(long, value_name = "CONDITION", help_heading = OUT)]
+    pub(crate) fail_if: Vec<Gate>,
+
+    /// Print how many seconds the run takes at most, and measure nothing
+    #[arg(long, help_heading = OUT)]
+    pub(crate) print_duration: bool,
+
+    /// A name for the run, kept in the report
+    #[arg(long, value_name = "TEXT", help_heading = OUT)]
+    pub(crate) label: Option<String>,
+}
+
+impl BenchCommand {
+    /// The outputs, from where they were given: each table is a command of its own.
+    pub(crate) fn output(&self) -> &Output {
+        match &self.table {
+            None => &self.output,
+            Some(Table::Latency(command)) => &command.output,
+            Some(Table::Strategy(command)) => &command.output,
+        }
+    }
+
+    pub(super) fn matrix(&self) -> &Matrix {
+        match &self.table {
+            None => &self.matrix,
+            Some(Table::Latency(command)) => &command.matrix,
+            Some(Table::Strategy(command)) => &command.matrix,
+        }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        match &self.table {
+            None => &self.place,
+            Some(Table::Latency(command)) => &command.place,
+            Some(Table::Strategy(command)) => &command.place,
+        }
+    }
+
+    /// The CSV file with its table.
+    pub(crate) fn csv(&self) -> Option<(CsvTable, &Path)> {
+        let table = match &self.table {
+            None => return None,
+            Some(Table::Latency(_)) => CsvTable::Latency,
+            Some(Table::Strategy(_)) => CsvTable::Strategy,
+        };
+        Some((table, self.output().csv.as_deref()?))
+    }
+}
+
+fn after_help(example: &str) -> String {
+    format!(
+        "Figures for --fail-if:\n{}\nExit status:\n{}\nExample:\n  {example}",
+        indented(&Gate::figures()),
+        indented(STATUSES)
+    )
+}
+
+const LATENCY: &str = "Latency table";
+const STRATEGY: &str = "Strategy table";
+const PLACE: &str = "Placement";
+const OUT: &str = "Output";

@@ -1,0 +1,140 @@
+//! Where a report goes: the terminal, `--json`, `--csv`. Opened before the run, so that an hour of
+//! measuring does not end at a folder that is not there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use tautline_gauge::report::{Report, export, text};
+
+use crate::exit::{Exit, Failure};
+
+/// Which table a CSV file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CsvTable {
+    Latency,
+    Strategy,
+}
+
+/// Every output of one run, open.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    json: Option<Output>,
+    csv: Option<(CsvTable, Output)>,
+}
+
+#[derive(Debug)]
+enum Output {
+    Stdout,
+    File { name: String, file: File },
+}
+
+impl Outputs {
+    /// Opens what was asked for. A file that exists keeps its contents until the report is written.
+    pub(crate) fn open(
+        json: Option<&Path>,
+        csv: Option<(CsvTable, &Path)>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            json: json.map(|path| Output::open("--json", path)).transpose()?,
+            csv: csv
+                .map(|(table, path)| Ok((table, Output::open("--csv", path)?)))
+                .transpose()?,
+        })
+    }
+
+    /// Writes files first and standard output last: a reader that has gone away costs nothing but
+    /// itself. Tries all of them, and returns the first failure.
+    pub(crate) fn write(self, report: &Report) -> Result<(), Failure> {
+        let stdout_is_taken = matches!(self.json, Some(Output::Stdout))
+            || matches!(self.csv, Some((_, Output::Stdout)));
+        let mut writes: Vec<(Output, Vec<u8>)> = Vec::new();
+        if let Some(json) = self.json {
+            writes.push((json, rendered(|to| export::json(report, to))?));
+        }
+        if let Some((table, csv)) = self.csv {
+            let bytes = match table {
+                CsvTable::Latency => rendered(|to| export::latency_csv(report, to))?,
+                CsvTable::Strategy => rendered(|to| export::strategy_csv(report, to))?,
+            };
+            writes.push((csv, bytes));
+        }
+        if worth_a_page(report) {
+            let page = text::render(report).into_bytes();
+            if stdout_is_taken {
+                // Nobody waits for this copy: what reads our output reads the other one.
+                let _ = io::stderr().lock().write_all(&page);
+            } else {
+                writes.push((Output::Stdout, page));
+            }
+        }
+        writes.sort_by_key(|(output, _)| matches!(output, Output::Stdout));
+        let mut first = Ok(());
+        for (output, bytes) in writes {
+            let written = output.write(&bytes);
+            if first.is_ok() {
+                first = written;
+            }
+        }
+        first
+    }
+}
+
+impl Output {
+    fn open(option: &str, path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let name = format!("{option} {}", path.display());
+        match OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+        {
+            Ok(file) => Ok(Self::File { name, file }),
+            Err(error) => Err(Failure::new(
+                Exit::Unavailable,
+                format!("open {name}: {error}"),
+            )),
+        }
+    }
+
+    fn write(self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => print(bytes).map(|_| ()),
+            Self::File { name, mut file } => {
+                overwrite(&mut file, bytes).map_err(|error| Failure::of_output(&name, &error))
+            }
+        }
+    }
+}
+
+/// A run that failed before its first figure has nothing for a page: its reason has been said.
+fn worth_a_page(report: &Report) -> bool {
+    report.error.is_none() || !report.latency.is_empty() || !report.strategy.is_empty()
+}
+
+/// A regular file is cut to what is written now; a pipe or a device has nothing to cut.
+fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(bytes)?;
+    file.flush()
+}
+
+/// Writes to standard output.
+pub(crate) fn print(bytes: &[u8]) -> Result<Exit, Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(Exit::Good),
+        Err(error) => Err(Failure::of_output("standard output", &error)),
+    }
+}
+
+fn rendered(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    render(&mut bytes).map_err(|error| Failure::of_output("the report", &error))?;
+    Ok(bytes)
+}

@@ -1,0 +1,120 @@
+//! The program under test: started with a folder of its own for temporary files, waited for with a
+//! watchdog, and asked what it left behind.
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than any of these runs on any machine that is alive.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// The smallest latency run that has intervals.
+pub(crate) const ECHOES: &str = "bench latency --sizes 64 --repeats 1 --rounds 6 -n 60 --warmup 10";
+/// The smallest strategy run.
+pub(crate) const STREAMS: &str = "bench strategy --sizes 64 --repeats 1 -t 20ms";
+/// A run of hours.
+pub(crate) const LONG: &str = "bench latency --sizes 64 --transports uds --drivers direct -n 100M \
+                        --rounds 1000 --warmup 0";
+
+/// The program, with a folder for temporary files of its own.
+pub(crate) struct Program {
+    pub(crate) command: Command,
+    pub(crate) folder: TempDir,
+}
+
+impl Program {
+    /// Takes words that hold no space, then words that may.
+    pub(crate) fn new(words: &str, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("tautline"));
+        command
+            .args(words.split_whitespace())
+            .args(more)
+            .env("TMPDIR", folder.path())
+            .stdin(Stdio::null());
+        Self { command, folder }
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> Finished {
+        let child = self
+            .command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Finished::wait(child, &self.folder)
+    }
+}
+
+/// What a program left behind.
+pub(crate) struct Finished {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// Files in its folder for temporary ones.
+    pub(crate) left: Vec<String>,
+}
+
+impl Finished {
+    /// Waits for its end, and looks what it left.
+    pub(crate) fn wait(child: Child, folder: &TempDir) -> Self {
+        let pid = child.id();
+        let (finished, output) = mpsc::channel();
+        std::thread::spawn(move || finished.send(child.wait_with_output()));
+        let output: Output = match output.recv_timeout(WATCHDOG) {
+            Ok(output) => output.unwrap(),
+            Err(_) => {
+                signal("KILL", pid);
+                panic!("the program did not end");
+            }
+        };
+        let left = fs::read_dir(folder.path()).unwrap();
+        Self {
+            status: output.status.code().expect("it ended by itself"),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            left: left
+                .map(|file| file.unwrap().path().display().to_string())
+                .collect(),
+        }
+    }
+
+    /// Ended with this status, and left no file.
+    #[track_caller]
+    pub(crate) fn ended_with(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "{}{}", self.stdout, self.stderr);
+        assert_eq!(self.left, Vec::<String>::new());
+        self
+    }
+}
+
+/// Sends a signal as a shell does.
+pub(crate) fn signal(name: &str, pid: u32) {
+    let kill = format!("kill -{name} {pid}");
+    assert!(
+        Command::new("sh")
+            .args(["-c", &kill])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// The document, after the schema has had its say.
+pub(crate) fn json(text: &str) -> Value {
+    let document: Value = serde_json::from_str(text).unwrap();
+    let schema = include_str!("../../../../schema/report-v1.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|fault| fault.to_string())
+        .collect();
+    assert_eq!(faults, Vec::<String>::new());
+    document
+}

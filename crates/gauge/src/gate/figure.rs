@@ -1,0 +1,307 @@
+//! The figures that a gate can name: where each stands in the report, its unit, what it needs.
+
+use std::fmt;
+
+use crate::quantity;
+use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
+
+/// One figure by name.
+#[derive(Debug)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    /// The percentile it is, if it is one: then it needs enough samples.
+    percentile: Option<Percentile>,
+    pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
+    pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
+}
+
+/// One row that a gate is judged on.
+#[derive(Debug)]
+pub(super) enum Row<'a> {
+    Echo(Echoes<'a>),
+    Stream(&'a StrategyRow),
+}
+
+/// The round trips of one driver in one cell.
+#[derive(Debug)]
+pub(super) struct Echoes<'a> {
+    row: &'a LatencyRow,
+    driver: &'a str,
+    summary: &'a RttSummary,
+    beside: Option<&'a DriverRow>,
+}
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Nanoseconds; typed with a unit.
+    Time,
+    /// A plain number, a ratio or a rate.
+    Number,
+    Percent,
+    /// Bytes; typed as a size.
+    Bytes,
+}
+
+impl Figure {
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+
+    pub(super) fn names() -> Vec<&'static str> {
+        FIGURES.iter().map(|figure| figure.name).collect()
+    }
+
+    /// Its value in a row of a table that has it.
+    pub(super) fn of(&self, row: &Row<'_>) -> Result<f64, String> {
+        let value = match row {
+            Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
+            Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
+        };
+        value.ok_or_else(|| match (row, self.percentile) {
+            (Row::Echo(echoes), Some(percentile)) => format!(
+                "needs {} samples and has {}",
+                percentile.least_samples(),
+                echoes.summary.count
+            ),
+            _ => "was not measured".to_owned(),
+        })
+    }
+
+    const fn echo(name: &'static str, unit: Unit, of: fn(&Echoes<'_>) -> Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: Some(of),
+            strategy: None,
+        }
+    }
+
+    const fn percentile(
+        name: &'static str,
+        percentile: Percentile,
+        of: fn(&Echoes<'_>) -> Option<f64>,
+    ) -> Self {
+        Self {
+            percentile: Some(percentile),
+            ..Self::echo(name, Unit::Time, of)
+        }
+    }
+
+    const fn stream(name: &'static str, unit: Unit, of: fn(&StrategyRow) -> Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: None,
+            strategy: Some(of),
+        }
+    }
+
+    const fn both(
+        name: &'static str,
+        latency: fn(&Echoes<'_>) -> Option<f64>,
+        strategy: fn(&StrategyRow) -> Option<f64>,
+    ) -> Self {
+        Self {
+            strategy: Some(strategy),
+            ..Self::echo(name, Unit::Number, latency)
+        }
+    }
+}
+
+/// In the order of the tables.
+const FIGURES: &[Figure] = &[
+    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64)),
+    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns),
+    Figure::percentile("p50", Percentile::P50, |e| {
+        e.summary.p50_ns.map(|ns| ns as f64)
+    }),
+    Figure::percentile("p95", Percentile::P95, |e| {
+        e.summary.p95_ns.map(|ns| ns as f64)
+    }),
+    Figure::percentile("p99", Percentile::P99, |e| {
+        e.summary.p99_ns.map(|ns| ns as f64)
+    }),
+    Figure::percentile("p99.9", Percentile::P999, |e| {
+        e.summary.p999_ns.map(|ns| ns as f64)
+    }),
+    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64)),
+    Figure::echo("over_5ms", Unit::Number, |e| {
+        e.of_row(|row| Some(row.over_5ms as f64))
+    }),
+    Figure::echo("over_10ms", Unit::Number, |e| {
+        e.of_row(|row| Some(row.over_10ms as f64))
+    }),
+    Figure::echo("over_50ms", Unit::Number, |e| {
+        e.of_row(|row| Some(row.over_50ms as f64))
+    }),
+    Figure::echo("messages_per_s", Unit::Number, |e| {
+        e.of_row(|row| row.messages_per_s)
+    }),
+    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s)),
+    Figure::echo("ratio_low", Unit::Number, |e| e.beside?.ratio_low),
+    Figure::echo("ratio_high", Unit::Number, |e| e.beside?.ratio_high),
+    Figure::both("ratio", |e| e.beside?.p50_ratio, |s| s.control.ratio),
+    Figure::both(
+        "lost",
+        |e| e.measured(e.summary.lost),
+        |s| Some(s.lost_messages as f64),
+    ),
+    Figure::both(
+        "corrupted",
+        |e| e.measured(e.summary.corrupted),
+        |s| Some(s.integrity.corrupted as f64),
+    ),
+    Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
+    Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
+    Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
+    Figure::stream("failed_sends", Unit::Number, |s| {
+        Some(s.failed_sends as f64)
+    }),
+    Figure::stream("dropped", Unit::Number, |s| Some(s.dropped_messages as f64)),
+    Figure::stream("max_queue", Unit::Bytes, |s| Some(s.max_queue_kib * 1024.0)),
+    Figure::stream("pressure_events", Unit::Number, |s| {
+        Some(s.pressure_events as f64)
+    }),
+    Figure::stream("duplicates", Unit::Number, |s| {
+        Some(s.integrity.duplicates as f64)
+    }),
+    Figure::stream("reordered", Unit::Number, |s| {
+        Some(s.integrity.reordered as f64)
+    }),
+];
+
+/// Three lines: both tables, latency, strategy.
+pub(super) fn by_table() -> String {
+    let of = |latency: bool, strategy: bool| {
+        let names: Vec<&str> = FIGURES
+            .iter()
+            .filter(|figure| {
+                (figure.latency.is_some(), figure.strategy.is_some()) == (latency, strategy)
+            })
+            .map(|figure| figure.name)
+            .collect();
+        names.join(" ")
+    };
+    format!(
+        "both: {}\nlatency: {}\nstrategy: {}",
+        of(true, true),
+        of(true, false),
+        of(false, true)
+    )
+}
+
+impl<'a> Row<'a> {
+    /// The row of the latency table, with the driver whose figures it shows.
+    pub(super) fn shown(row: &'a LatencyRow) -> Self {
+        let driver = row.driver.as_deref().unwrap_or_default();
+        let beside = row.drivers.iter().find(|beside| beside.driver == driver);
+        Self::Echo(Echoes {
+            row,
+            driver,
+            summary: &row.summary,
+            beside,
+        })
+    }
+
+    /// A row for each driver.
+    pub(super) fn drivers(row: &'a LatencyRow) -> Vec<Self> {
+        row.drivers
+            .iter()
+            .map(|driver| {
+                Self::Echo(Echoes {
+                    row,
+                    driver: &driver.driver,
+                    summary: &driver.summary,
+                    beside: Some(driver),
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn transport(&self) -> &str {
+        match self {
+            Self::Echo(echoes) => &echoes.row.transport,
+            Self::Stream(stream) => &stream.transport,
+        }
+    }
+
+    pub(super) fn strategy(&self) -> Option<&str> {
+        match self {
+            Self::Echo(_) => None,
+            Self::Stream(stream) => Some(&stream.strategy),
+        }
+    }
+
+    pub(super) fn driver(&self) -> Option<&str> {
+        match self {
+            Self::Echo(echoes) => Some(echoes.driver),
+            Self::Stream(_) => None,
+        }
+    }
+
+    pub(super) fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Echo(echoes) => echoes.row.payload_bytes,
+            Self::Stream(stream) => stream.payload_bytes,
+        }
+    }
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = self
+            .driver()
+            .or_else(|| self.strategy())
+            .unwrap_or_default();
+        write!(f, "{} {how} {} B", self.transport(), self.payload_bytes())
+    }
+}
+
+impl Echoes<'_> {
+    /// A figure that only the row itself has: rates and counts above a limit.
+    fn of_row(&self, figure: impl Fn(&LatencyRow) -> Option<f64>) -> Option<f64> {
+        if self.row.driver.as_deref() != Some(self.driver) || self.summary.count == 0 {
+            return None;
+        }
+        figure(self.row)
+    }
+
+    /// A count of what went wrong, if anything was tried at all.
+    fn measured(&self, count: u64) -> Option<f64> {
+        (self.summary.count + count > 0).then_some(count as f64)
+    }
+}
+
+impl Unit {
+    pub(super) fn read(self, text: &str) -> Result<f64, String> {
+        let number = |text: &str| {
+            quantity::decimal_with_suffix(text).ok_or_else(|| "expected a number".to_owned())
+        };
+        match self {
+            Self::Time => quantity::duration_with_unit(text)
+                .map(|time| time.as_nanos() as f64)
+                .map_err(|error| error.to_string()),
+            Self::Number => number(text),
+            Self::Percent => number(text.strip_suffix('%').unwrap_or(text)),
+            Self::Bytes => quantity::size(text)
+                .map(|bytes| bytes as f64)
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    pub(super) fn show(self, value: f64) -> String {
+        match self {
+            Self::Time => format!("{:.1} us", value / 1e3),
+            Self::Number => format!("{value:.3}")
+                .trim_end_matches('0')
+                .trim_end_matches('.')
+                .into(),
+            Self::Percent => format!("{value:.2} %"),
+            Self::Bytes => format!("{value:.0} B"),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Reading a gate: words and operators, `and` binding closer than `or`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::figure::Figure;
+use super::{Alternative, Comparison, Gate, GateError, Key, Operator, Selector};
+use crate::quantity;
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    /// `FIGURE OP VALUE [and|or …]`, `and` binding closer. Also `transport`, `strategy`, `driver` and
+    /// `payload` to choose rows.
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let mut parser = Parser {
+            tokens: tokens(text)?,
+            at: 0,
+        };
+        let mut alternatives = vec![parser.alternative()?];
+        while parser.take_word("or") {
+            alternatives.push(parser.alternative()?);
+        }
+        match parser.next() {
+            None => Ok(Self {
+                text: text.trim().to_owned(),
+                alternatives,
+            }),
+            Some(token) => Err(GateError(format!(
+                "expected 'and' or 'or' before '{token}'"
+            ))),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Operator(Operator),
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl Parser {
+    fn alternative(&mut self) -> Result<Alternative, GateError> {
+        let mut alternative = Alternative {
+            selectors: Vec::new(),
+            comparisons: Vec::new(),
+        };
+        loop {
+            self.condition(&mut alternative)?;
+            if !self.take_word("and") {
+                break;
+            }
+        }
+        if alternative.comparisons.is_empty() {
+            return Err(GateError(
+                "it chooses rows and compares no figure of them".to_owned(),
+            ));
+        }
+        let tables = alternative.tables();
+        if !tables.latency && !tables.strategy {
+            return Err(GateError(format!(
+                "'{}': no row has all of it, 'and' joins figures of one table",
+                alternative.text()
+            )));
+        }
+        Ok(alternative)
+    }
+
+    fn condition(&mut self, alternative: &mut Alternative) -> Result<(), GateError> {
+        let name = self.word("a figure")?;
+        let operator = match self.next() {
+            Some(Token::Operator(operator)) => operator,
+            other => {
+                let found =
+                    other.map_or_else(|| "its end".to_owned(), |token| format!("'{token}'"));
+                return Err(GateError(format!(
+                    "expected > >= < <= == or != after '{name}', found {found}"
+                )));
+            }
+        };
+        let value = self.value()?;
+        let key = match name.as_str() {
+            "transport" => Key::Transport,
+            "strategy" => Key::Strategy,
+            "driver" => Key::Driver,
+            "payload" => {
+                let bytes = quantity::size(&value)
+                    .map_err(|error| GateError(format!("payload {operator} {value}: {error}")))?;
+                alternative
+                    .selectors
+                    .push(Selector::Payload { operator, bytes });
+                return Ok(());
+            }
+            _ => {
+                let comparison = comparison(&name, operator, &value)?;
+                alternative.comparisons.push(comparison);
+                return Ok(());
+            }
+        };
+        let equal = match operator {
+            Operator::Equal => true,
+            Operator::Unequal => false,
+            _ => return Err(GateError(format!("{name} takes == and != only"))),
+        };
+        alternative
+            .selectors
+            .push(Selector::Word { key, equal, value });
+        Ok(())
+    }
+
+    /// The value, joined with a unit that stands apart: `200 us`.
+    fn value(&mut self) -> Result<String, GateError> {
+        let mut value = self.word("a value")?;
+        let bare = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        if bare
+            && let Some(Token::Word(unit)) = self.tokens.get(self.at)
+            && unit != "and"
+            && unit != "or"
+        {
+            value.push_str(unit);
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn word(&mut self, expected: &str) -> Result<String, GateError> {
+        match self.next() {
+            Some(Token::Word(word)) => Ok(word),
+            Some(token) => Err(GateError(format!("expected {expected}, found '{token}'"))),
+            None => Err(GateError(format!("expected {expected}, found its end"))),
+        }
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let there = matches!(self.tokens.get(self.at), Some(Token::Word(found)) if found == word);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn next(&mut self) -> Option<Token> {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        token
+    }
+}
+
+fn comparison(name: &str, operator: Operator, value: &str) -> Result<Comparison, GateError> {
+    let figure = Figure::named(name).ok_or_else(|| {
+        GateError(format!(
+            "'{name}' is no figure; there are {}",
+            Figure::names().join(", ")
+        ))
+    })?;
+    let text = format!("{name} {operator} {value}");
+    let bound = figure
+        .unit
+        .read(value)
+        .map_err(|why| GateError(format!("'{text}': {why}")))?;
+    Ok(Comparison {
+        text,
+        figure,
+        operator,
+        bound,
+    })
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, GateError> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = if is_operator(first) {
+            let length = rest.find(|c| !is_operator(c)).unwrap_or(rest.len());
+            tokens.push(Token::Operator(operator(&rest[..length])?));
+            length
+        } else {
+            let end = |c: char| c.is_whitespace() || is_operator(c);
+            let length = rest.find(end).unwrap_or(rest.len());
+            tokens.push(Token::Word(rest[..length].to_owned()));
+            length
+        };
+        rest = rest[length..].trim_start();
+    }
+    Ok(tokens)
+}
+
+fn is_operator(c: char) -> bool {
+    matches!(c, '<' | '>' | '=' | '!')
+}
+
+fn operator(text: &str) -> Result<Operator, GateError> {
+    Ok(match text {
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        "=" | "==" => Operator::Equal,
+        "!=" => Operator::Unequal,
+        _ => return Err(GateError(format!("'{text}' is none of > >= < <= == !="))),
+    })
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => f.write_str(word),
+            Self::Operator(operator) => operator.fmt(f),
+        }
+    }
+}

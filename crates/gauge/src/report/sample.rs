@@ -1,0 +1,318 @@
+//! A report made by hand for tests: figures of a board with six cores, as a real run would give them.
+
+use super::*;
+use crate::environment::{self, Cpu, Frequency, Idle, Kernel, Memory};
+
+/// One transport and payload: msg/s, MiB/s, p50, p95, p99, p99.9, max in microseconds.
+type Echo = (&'static str, usize, f64, f64, [u64; 5]);
+/// accepted, received MiB/s, delivery, failed sends, dropped MiB, max queue KiB, pressure events.
+type Stream = (
+    &'static str,
+    &'static str,
+    usize,
+    f64,
+    f64,
+    f64,
+    u64,
+    f64,
+    f64,
+    u64,
+);
+
+#[rustfmt::skip]
+const ECHOES: &[Echo] = &[
+    ("tcp", 64, 8631.0, 0.53, [118, 127, 153, 238, 880]),
+    ("tcp", 16384, 3587.0, 56.05, [272, 310, 351, 419, 715]),
+    ("tcp", 65536, 1770.0, 110.64, [557, 599, 645, 988, 1312]),
+    ("udp", 64, 9742.0, 0.59, [101, 115, 139, 282, 909]),
+    ("udp", 16384, 9377.0, 9.16, [105, 114, 138, 274, 840]),
+    ("uds", 64, 14588.0, 0.89, [70, 76, 100, 172, 821]),
+    ("uds", 16384, 5618.0, 87.79, [178, 204, 234, 338, 1234]),
+    ("uds", 65536, 3509.0, 219.31, [279, 295, 307, 516, 980]),
+];
+
+#[rustfmt::skip]
+const STREAMS: &[Stream] = &[
+    ("tcp", "reliable", 64, 23.49, 23.49, 100.0, 0, 0.0, 1024.0, 80),
+    ("tcp", "besteffort", 64, 32.16, 32.16, 100.0, 5366, 0.33, 1024.0, 150),
+    ("tcp", "keeplatest", 64, 48.21, 31.02, 64.34, 0, 17.19, 1024.0, 1),
+    ("tcp", "reliable", 65536, 1199.38, 1199.38, 100.0, 0, 0.0, 960.06, 13560),
+    ("tcp", "besteffort", 65536, 1237.50, 1237.50, 100.0, 18223, 1138.94, 960.06, 11628),
+    ("tcp", "keeplatest", 65536, 1411.88, 1240.31, 87.84, 0, 514.7, 960.06, 1),
+    ("udp", "reliable", 64, 6.63, 6.63, 100.0, 0, 0.0, 1024.0, 68),
+    ("udp", "besteffort", 64, 7.90, 7.89, 99.96, 23265, 1.42, 1024.0, 88),
+    ("udp", "keeplatest", 64, 9.82, 6.59, 67.1, 0, 9.7, 1024.0, 1),
+];
+
+pub(crate) fn report() -> Report {
+    let environment = environment();
+    let evidence = Evidence {
+        clock_resolution_ns: 32,
+        clock_read_ns: 41.0,
+        wake_halted_ns: Some(38_400.0),
+        wake_awake_ns: Some(5_200.0),
+        steal_ticks: Some(0),
+        total_ticks: Some(180_000),
+        other_load_percent: Some(1.2),
+        throttled_periods: Some(0),
+        rt_throttling_possible: false,
+        loopback: true,
+    };
+    Report {
+        schema: SCHEMA,
+        version: "0.1.0",
+        command_line: ["tautline", "bench"].map(str::to_owned).to_vec(),
+        started_at: "2026-08-30T12:46:06Z".to_owned(),
+        label: Some("as delivered".to_owned()),
+        boot_id: environment.kernel.boot_id.clone(),
+        clock: Clock {
+            name: "CLOCK_MONOTONIC",
+            resolution_ns: 32,
+            read_ns: 41.0,
+        },
+        warnings: environment::doubts(&environment, &evidence),
+        environment,
+        evidence,
+        peer: None,
+        same_host: Some(true),
+        placement: placement(),
+        seed: 7,
+        latency: ECHOES.iter().map(latency_row).collect(),
+        strategy: STREAMS.iter().map(strategy_row).collect(),
+        absent: ["latency", "strategy"]
+            .map(|table| Absent {
+                table,
+                transport: "udp".to_owned(),
+                payload_bytes: 65_536,
+                reason: "a datagram holds 65507 bytes".to_owned(),
+            })
+            .to_vec(),
+        gates: Vec::new(),
+        interrupted: false,
+        error: None,
+    }
+}
+
+fn environment() -> Environment {
+    Environment {
+        os: Some("Ubuntu 22.04.5 LTS".to_owned()),
+        kernel: Kernel {
+            release: Some("5.15.185-tegra".to_owned()),
+            architecture: Some("aarch64".to_owned()),
+            preemption: Some("full".to_owned()),
+            boot_id: Some("239b2ccb-96d8-4be8-89eb-5c15110f3176".to_owned()),
+            ..Kernel::default()
+        },
+        cpu: Cpu {
+            model: Some("Cortex-A78AE".to_owned()),
+            logical: Some(6),
+            cores: Some(6),
+            packages: Some(1),
+            smt: Some(false),
+            ..Cpu::default()
+        },
+        frequency: Frequency {
+            governors: Some(vec!["schedutil".to_owned()]),
+            min_khz: Some(115_200),
+            max_khz: Some(1_728_000),
+            ..Frequency::default()
+        },
+        idle: Idle {
+            driver: Some("psci_idle".to_owned()),
+            states: None,
+            ..Idle::default()
+        },
+        memory: Memory {
+            total_bytes: Some(7_976_910_848),
+            ..Memory::default()
+        },
+        ..Environment::default()
+    }
+}
+
+fn placement() -> PlacementRecord {
+    let thread = |role: &str, cpu: usize| ThreadRecord {
+        role: role.to_owned(),
+        cpus_requested: vec![cpu],
+        cpus_effective: vec![cpu],
+        sched_requested: "other".to_owned(),
+        sched_effective: "other".to_owned(),
+    };
+    PlacementRecord {
+        requested: "split".to_owned(),
+        threads: vec![thread("client", 1), thread("server", 2)],
+        stay_awake: false,
+        keep_cpus_busy: false,
+        note: None,
+    }
+}
+
+fn latency_row(&(transport, payload_bytes, messages_per_s, mib_per_s, us): &Echo) -> LatencyRow {
+    let summary = summary(us.map(|us| us * 1_000));
+    let control = self::summary(us.map(|us| us * 550));
+    // Direct at the control, callback a little above, handoff as in the row, spin far below.
+    let drivers = [
+        ("direct", 560),
+        ("callback", 640),
+        ("handoff", 1_000),
+        ("spin", 95),
+    ];
+    let of_run = RttSummary {
+        count: 10_000,
+        ..summary.clone()
+    };
+    let each_run = |run| LatencyRun {
+        run,
+        elapsed_s: 10_000.0 / messages_per_s,
+        messages_per_s,
+        mib_per_s,
+        summary: of_run.clone(),
+        over_5ms: 0,
+        over_10ms: 0,
+        over_50ms: 0,
+    };
+    LatencyRow {
+        transport: transport.to_owned(),
+        payload_bytes,
+        runs: 3,
+        iterations: 10_000,
+        warmup: 1_000,
+        driver: Some("handoff".to_owned()),
+        messages_per_s: Some(messages_per_s),
+        mib_per_s: Some(mib_per_s),
+        summary,
+        over_5ms: 0,
+        over_10ms: 0,
+        over_50ms: 0,
+        control,
+        drivers: drivers
+            .into_iter()
+            .map(|(driver, share)| driver_row(driver, share, us))
+            .collect(),
+        each_run: (0..3).map(each_run).collect(),
+    }
+}
+
+fn driver_row(driver: &str, share: u64, us: [u64; 5]) -> DriverRow {
+    let ratio = share as f64 / 550.0;
+    let p50 = (us[0] * share) as f64;
+    let pair = |run, round| RoundPair {
+        run,
+        round,
+        control: p50 / ratio,
+        product: p50,
+    };
+    DriverRow {
+        driver: driver.to_owned(),
+        summary: summary(us.map(|us| us * share)),
+        p50_ratio: Some(ratio),
+        ratio_low: Some(ratio - 0.02),
+        ratio_high: Some(ratio + 0.03),
+        rounds: (0..3)
+            .flat_map(|run| (0..15).map(move |round| pair(run, round)))
+            .collect(),
+    }
+}
+
+fn summary([p50, p95, p99, p999, max]: [u64; 5]) -> RttSummary {
+    RttSummary {
+        count: 30_000,
+        min_ns: Some(p50 * 9 / 10),
+        mean_ns: Some(p50 as f64 * 1.02),
+        p50_ns: Some(p50),
+        p95_ns: Some(p95),
+        p99_ns: Some(p99),
+        p999_ns: Some(p999),
+        max_ns: Some(max),
+        ..RttSummary::default()
+    }
+}
+
+fn strategy_row(stream: &Stream) -> StrategyRow {
+    let &(
+        transport,
+        strategy,
+        payload_bytes,
+        accepted,
+        received,
+        delivery,
+        failed,
+        dropped,
+        queue,
+        events,
+    ) = stream;
+    let messages = |mib_per_s: f64| (mib_per_s * 3.0 * 1_048_576.0 / payload_bytes as f64) as u64;
+    let (accepted_messages, received_messages) = (messages(accepted), messages(received));
+    let evicted = if strategy == "keeplatest" {
+        accepted_messages - received_messages
+    } else {
+        0
+    };
+    let payload = payload_bytes as u64;
+    let sender = EndStatistics {
+        accepted_messages,
+        accepted_bytes: accepted_messages * (payload + 4),
+        written_messages: accepted_messages - evicted,
+        written_bytes: (accepted_messages - evicted) * (payload + 4),
+        discarded_messages: evicted,
+        discarded_bytes: evicted * (payload + 4),
+        refused_messages: failed,
+        refused_bytes: failed * (payload + 4),
+        max_queued_bytes: (queue * 1024.0) as u64,
+        pressure_events: events,
+        ..EndStatistics::default()
+    };
+    let receiver = EndStatistics {
+        received_messages,
+        received_payload_bytes: received_messages * payload,
+        ..EndStatistics::default()
+    };
+    let run = StrategyRun {
+        run: 0,
+        elapsed_s: 3.0,
+        offered_messages: accepted_messages + failed,
+        accepted_messages,
+        failed_sends: failed,
+        received_messages,
+        evicted_messages: evicted,
+        max_queue_bytes: (queue * 1024.0) as u64,
+        pressure_events: events,
+        integrity: Integrity {
+            gaps: evicted,
+            ..Integrity::default()
+        },
+        control_received_mib_per_s: Some(received / 1.5),
+        sender,
+        receiver,
+    };
+    StrategyRow {
+        transport: transport.to_owned(),
+        strategy: strategy.to_owned(),
+        payload_bytes,
+        runs: 1,
+        offered_messages: run.offered_messages,
+        accepted_messages,
+        received_messages,
+        accepted_mib_per_s: Some(accepted),
+        received_mib_per_s: Some(received),
+        delivery_percent: Some(delivery),
+        failed_sends: failed,
+        dropped_messages: failed + evicted,
+        refused_messages: failed,
+        evicted_messages: evicted,
+        dropped_mib: dropped,
+        lost_messages: 0,
+        max_queue_kib: queue,
+        pressure_events: events,
+        runtime_stats: true,
+        integrity: run.integrity,
+        accounting_closes: true,
+        drains_given_up: 0,
+        control: StreamControl {
+            received_mib_per_s: Some(received / 1.5),
+            received_messages_per_s: Some(received_messages as f64 / 4.5),
+            ratio: Some(1.5),
+        },
+        each_run: vec![run],
+    }
+}

@@ -1,0 +1,333 @@
+//! One link as it is used: threads that send and wait, a driver that takes and settles, connections
+//! that come and go in between. Each step is drawn; after each the session must agree with the model.
+
+mod checks;
+mod driver;
+mod senders;
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tautline_session::{
+    Budget, Caller, DirectWrite, Discard, Framing, Outbound, OutboundOptions, PeerId, Pressure,
+    Stopped, Strategy, Surroundings, Taken, Tally, Ticket, Token,
+};
+
+use crate::desk::Desk;
+use crate::model::{Message, Model, Stage, Total};
+use crate::random::Random;
+use crate::wire::Wire;
+
+/// What a life found itself doing; a test asks that all of it happens.
+pub(crate) type Seen = HashSet<&'static str>;
+
+/// What kind of link it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Stream,
+    /// One peer, or many that share the queue.
+    Datagram {
+        shared: bool,
+    },
+}
+
+/// Everything that is drawn before a life begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    pub(crate) strategy: Strategy,
+    pub(crate) framing: Framing,
+    pub(crate) limit_bytes: usize,
+    pub(crate) limit_messages: usize,
+    pub(crate) frame_limit: usize,
+    /// The longest payload that senders try.
+    pub(crate) longest: usize,
+    pub(crate) senders: usize,
+    /// The owner of a direct link sends and writes; there is no driver.
+    pub(crate) direct: bool,
+    /// The kernel's send buffer.
+    pub(crate) room: usize,
+    /// How seldom the peer reads: at 1 whenever it may.
+    pub(crate) slowness: usize,
+}
+
+/// One link, with everybody who uses it.
+pub(crate) struct Link {
+    plan: Plan,
+    outbound: Outbound,
+    model: Model,
+    desk: Rc<Desk>,
+    senders: Vec<Sender>,
+    hand: Option<Hand>,
+    wires: Vec<Wire>,
+    driver: Driver,
+    /// The driver met a full kernel, and nobody tried since.
+    kernel_was_full: bool,
+    hot: Hot,
+    /// What the driver told last.
+    pressure: Pressure,
+    /// Its number, if its steps are to be printed.
+    trace: Option<usize>,
+    pub(crate) seen: Seen,
+}
+
+/// One thread that sends.
+struct Sender {
+    doing: Doing,
+    sent: u32,
+}
+
+enum Doing {
+    Nothing,
+    /// Writes its own message. With a result the system call is done and not settled.
+    Writing {
+        token: Token,
+        message: Message,
+        wire: usize,
+        result: Option<DirectWrite>,
+    },
+    Waiting {
+        ticket: Ticket,
+        message: Message,
+        told: bool,
+    },
+}
+
+/// Whoever took a block, between take and settle.
+struct Hand {
+    taken: Taken,
+    caller: Caller,
+    wire: usize,
+    result: Option<(usize, Stopped)>,
+}
+
+/// Why the driver would come.
+#[derive(Debug, Default)]
+struct Driver {
+    called: bool,
+    /// Its last turn ended with work left.
+    ready: bool,
+    /// It asked the kernel for writability.
+    awaits_writable: bool,
+    /// The session had it called and it has not come.
+    woken: bool,
+    /// It came when a closing link had nothing left to write.
+    saw_the_last_written: bool,
+}
+
+/// The rule for hot senders, a second time.
+#[derive(Debug, Default)]
+struct Hot {
+    free_since_ns: u64,
+    sends: u32,
+}
+
+impl Link {
+    pub(crate) fn new(
+        plan: Plan,
+        desk: Rc<Desk>,
+        total: Option<(Total, Arc<Budget>)>,
+        trace: Option<usize>,
+    ) -> Self {
+        let shared = plan.kind == Kind::Datagram { shared: true };
+        let (total, budget) = total.unzip();
+        let outbound = Outbound::new(&OutboundOptions {
+            strategy: plan.strategy,
+            framing: plan.framing,
+            queue_limit_bytes: plan.limit_bytes,
+            queue_limit_messages: plan.limit_messages,
+            frame_limit_bytes: plan.frame_limit,
+            shared,
+            budget,
+        });
+        let limit = Tally {
+            messages: plan.limit_messages as u64,
+            bytes: plan.limit_bytes as u64,
+        };
+        let total_bytes = total
+            .as_ref()
+            .map_or(usize::MAX, |total| total.limit_bytes as usize);
+        let payload_limit = plan
+            .frame_limit
+            .min(plan.framing.payload_limit_bytes())
+            .min(plan.limit_bytes.min(total_bytes) - plan.framing.header_bytes());
+        let sender = || Sender {
+            doing: Doing::Nothing,
+            sent: 0,
+        };
+        Self {
+            model: Model::new(plan.strategy, limit, payload_limit, shared, total),
+            senders: std::iter::repeat_with(sender).take(plan.senders).collect(),
+            outbound,
+            desk,
+            hand: None,
+            wires: Vec::new(),
+            driver: Driver::default(),
+            kernel_was_full: false,
+            hot: Hot::default(),
+            pressure: Pressure::Off,
+            trace,
+            seen: Seen::new(),
+            plan,
+        }
+    }
+
+    /// Something happens.
+    pub(crate) fn step(&mut self, random: &mut Random) {
+        match random.up_to(99) {
+            0..46 => self.some_sender_acts(random),
+            46..66 => self.driver_or_holder_acts(random),
+            66..72 => self.callback_flushes(random),
+            72..92 => {
+                if let Some(wire) = self.wires.last_mut()
+                    && random.one_in(self.plan.slowness)
+                {
+                    wire.deliver(random);
+                }
+            }
+            92..96 => {
+                self.say("look again for room in a total");
+                self.outbound.grant();
+                self.model.grant();
+            }
+            96..98 => self.peers_come_and_go(random),
+            _ => self.connection_changes(random),
+        }
+        self.check();
+    }
+
+    fn peers_come_and_go(&mut self, random: &mut Random) {
+        if !self.model.shared {
+            return;
+        }
+        let open: Vec<PeerId> = self.open_peers();
+        if open.len() < 2 || (open.len() < 5 && random.one_in(2)) {
+            let peer = self.outbound.open_peer();
+            self.say_with(|| format!("{peer:?} opens"));
+            assert!(
+                self.model.peers.iter().all(|other| other.id != peer),
+                "two peers with one id"
+            );
+            self.model.open_peer(peer);
+        } else {
+            let peer = random.pick(&open);
+            let cause = random.pick(&[Discard::ConnectionLost, Discard::Closed]);
+            self.say_with(|| format!("{peer:?} closes: {cause:?}"));
+            let given_up = self.outbound.close_peer(peer, cause, &*self.desk);
+            assert_eq!(given_up, self.model.close_peer(peer, cause));
+            self.poll_pressure();
+            self.saw("a peer closes");
+        }
+    }
+
+    fn connection_changes(&mut self, random: &mut Random) {
+        match self.model.stage {
+            Stage::NotOpen => self.open(),
+            Stage::Open | Stage::Closing(_) => match random.up_to(9) {
+                0 => self.close(),
+                2 if random.one_in(2) => self.closing(Discard::ConnectionLost),
+                1 => self.end(Discard::Closed, random),
+                2..7 => self.end(Discard::ConnectionLost, random),
+                _ => {}
+            },
+            // What the driver notices late changes nothing.
+            Stage::Ended => self.end(Discard::ConnectionLost, random),
+        }
+    }
+
+    fn open(&mut self) {
+        if self.model.is_writing() {
+            self.saw("a connection opens while a writer is at the last one");
+        }
+        let generation = self.outbound.opened();
+        self.model.opened();
+        let wire = Wire::new(self.plan.framing, self.plan.frame_limit, self.plan.room);
+        self.wires.push(wire);
+        assert_eq!(generation, self.wires.len() as u64);
+        self.driver.awaits_writable = false;
+        self.driver.woken = false;
+        self.kernel_was_full = false;
+        self.say_with(|| format!("connection {generation} opens"));
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closing(Discard::Closed);
+    }
+
+    /// Nothing more is accepted: the application closes, or the peer comes to its end.
+    pub(crate) fn closing(&mut self, cause: Discard) {
+        self.say_with(|| format!("no more is accepted: {cause:?}"));
+        self.outbound.closing(cause);
+        self.model.closing(cause);
+        // Whoever closes has the driver come.
+        self.driver.called = true;
+    }
+
+    pub(crate) fn end(&mut self, cause: Discard, random: &mut Random) {
+        self.say_with(|| format!("the connection ends: {cause:?}"));
+        if self.model.is_writing() {
+            self.saw("a connection ends under a writer");
+        }
+        if let Some(wire) = self.wires.last_mut() {
+            wire.lose(random);
+        }
+        let given_up = self.outbound.end(cause, &*self.desk);
+        assert_eq!(given_up, self.model.end(cause));
+        self.driver.awaits_writable = false;
+        self.driver.ready = false;
+        self.driver.woken = false;
+        self.poll_pressure();
+    }
+
+    /// How the life goes on to its end: mostly with a connection on which everything can be done.
+    pub(crate) fn last_words(&mut self, random: &mut Random) {
+        if self.model.stage == Stage::NotOpen && !random.one_in(4) {
+            self.open();
+        }
+        if random.one_in(3) {
+            self.close();
+        }
+        self.check();
+    }
+
+    fn open_peers(&self) -> Vec<PeerId> {
+        self.model
+            .peers
+            .iter()
+            .filter(|peer| peer.departed.is_none())
+            .map(|peer| peer.id)
+            .collect()
+    }
+
+    fn driver_has_a_hand(&self) -> bool {
+        self.hand
+            .as_ref()
+            .is_some_and(|hand| hand.caller == Caller::Driver)
+    }
+
+    fn driver_is_called(&mut self, wake: bool) {
+        if wake {
+            assert!(
+                !self.driver.woken,
+                "the driver is called once until it comes"
+            );
+            self.driver.woken = true;
+            self.driver.called = true;
+        }
+    }
+
+    fn saw(&mut self, what: &'static str) {
+        self.seen.insert(what);
+    }
+
+    fn say(&self, what: &str) {
+        self.say_with(|| what.to_owned());
+    }
+
+    fn say_with(&self, what: impl FnOnce() -> String) {
+        if let Some(number) = self.trace {
+            eprintln!("{:>9} ns  link {number}: {}", self.desk.now_ns(), what());
+        }
+    }
+}

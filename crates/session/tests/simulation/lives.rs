@@ -1,0 +1,156 @@
+//! A life from birth to death: what it is, drawn from its seed, and what happens in it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tautline_session::{Budget, ByteOrder, Framing, PrefixWidth, Strategy};
+
+use crate::desk::Desk;
+use crate::link::{Kind, Link, Plan, Seen};
+use crate::model::Total;
+use crate::random::Random;
+
+/// Steps of an ordinary life.
+const STEPS: usize = 250;
+/// Rounds in which everything has to come to rest; each writes something, and the kernel may refuse
+/// a few times.
+const ROUNDS: usize = 100_000;
+
+/// Lives the life of one seed. Panics when a promise is broken.
+pub(crate) fn live(seed: u64, trace: bool) -> Seen {
+    let mut random = Random::new(seed);
+    let plan = plan(&mut random);
+    let desk = Rc::new(Desk::default());
+    let total = random.one_in(5).then(|| total(&plan, &mut random));
+    let count = if total.is_some() {
+        random.between(2, 3)
+    } else {
+        1
+    };
+    if trace {
+        eprintln!("{count} × {plan:?}, total {total:?}");
+    }
+    let mut links: Vec<Link> = (0..count)
+        .map(|number| {
+            let trace = trace.then_some(number);
+            Link::new(plan.clone(), Rc::clone(&desk), total.clone(), trace)
+        })
+        .collect();
+
+    let steps = if plan.limit_bytes > LARGE_BYTES {
+        STEPS / 3
+    } else {
+        STEPS
+    };
+    for _ in 0..steps {
+        let pause_ns = random.pick(&[0, 1, 400, 1_000, 5_000, 1_000_000]);
+        desk.now_ns.set(desk.now_ns.get() + pause_ns);
+        let index = random.up_to(count - 1);
+        links[index].step(&mut random);
+        check_total(total.as_ref());
+    }
+
+    for link in &mut links {
+        link.last_words(&mut random);
+    }
+    let mut rounds = 0;
+    while links
+        .iter_mut()
+        .fold(false, |busy, link| link.settles_down(&mut random) | busy)
+    {
+        check_total(total.as_ref());
+        rounds += 1;
+        assert!(rounds < ROUNDS, "it never comes to rest");
+    }
+    for link in &mut links {
+        link.is_quiet();
+        link.ends(&mut random);
+    }
+    check_total(total.as_ref());
+    if let Some((_, budget)) = &total {
+        assert_eq!(budget.held_bytes(), 0);
+    }
+    assert_eq!(desk.blocks_out(), 0, "blocks that never came back");
+    links.into_iter().flat_map(|link| link.seen).collect()
+}
+
+fn check_total(total: Option<&(Total, Arc<Budget>)>) {
+    if let Some((total, budget)) = total {
+        assert_eq!(budget.held_bytes(), total.held_bytes.get());
+        assert!(budget.held_bytes() <= total.limit_bytes);
+    }
+}
+
+/// Above it messages are larger than a block.
+const LARGE_BYTES: usize = 65_536;
+
+fn plan(random: &mut Random) -> Plan {
+    let kind = random.pick(&[
+        Kind::Stream,
+        Kind::Stream,
+        Kind::Stream,
+        Kind::Datagram { shared: false },
+        Kind::Datagram { shared: true },
+    ]);
+    let framing = match kind {
+        Kind::Stream => random.pick(&FRAMINGS),
+        Kind::Datagram { .. } => Framing::Raw,
+    };
+    let least_bytes = framing.header_bytes() + 1;
+    let limit_bytes = if random.one_in(60) {
+        random.between(LARGE_BYTES + 1, 300_000)
+    } else {
+        let most_bytes = random.pick(&[8, 60, 400, 2_000, 20_000]);
+        random.between(least_bytes, most_bytes)
+    };
+    let limit_messages = if random.one_in(2) {
+        random.between(1, 8)
+    } else {
+        1_000
+    };
+    // How many of the longest fit: one hardly, or many.
+    let longest = limit_bytes / random.pick(&[1, 2, 4, 10]);
+    let frame_limit = if random.one_in(4) {
+        random.between(1, limit_bytes)
+    } else {
+        limit_bytes
+    };
+    let direct = random.one_in(8);
+    Plan {
+        kind,
+        strategy: random.pick(&Strategy::ALL),
+        framing,
+        limit_bytes,
+        limit_messages,
+        frame_limit,
+        longest: longest.min(framing.payload_limit_bytes()),
+        senders: if direct { 1 } else { random.between(1, 5) },
+        direct,
+        room: random.between(1, limit_bytes * 2),
+        slowness: if random.one_in(6) { 30 } else { 1 },
+    }
+}
+
+fn total(plan: &Plan, random: &mut Random) -> (Total, Arc<Budget>) {
+    let least_bytes = plan.framing.header_bytes() + 1;
+    let limit_bytes = random.between(least_bytes, plan.limit_bytes * 2) as u64;
+    let total = Total {
+        limit_bytes,
+        held_bytes: Rc::new(Cell::new(0)),
+    };
+    (total, Arc::new(Budget::new(limit_bytes)))
+}
+
+const FRAMINGS: [Framing; 6] = [
+    Framing::Raw,
+    Framing::length_prefix(),
+    prefix(PrefixWidth::One, ByteOrder::Big),
+    prefix(PrefixWidth::Two, ByteOrder::Big),
+    prefix(PrefixWidth::Two, ByteOrder::Little),
+    prefix(PrefixWidth::Four, ByteOrder::Little),
+];
+
+const fn prefix(width: PrefixWidth, order: ByteOrder) -> Framing {
+    Framing::LengthPrefix { width, order }
+}
