@@ -11,7 +11,7 @@ pub(crate) use process::{child, in_child, thread_ids};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
     Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
-    server_of_raw, start,
+    server_of_raw, stalled, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 

@@ -62,7 +62,7 @@ impl Link {
         } else {
             self.outbound.take(caller, &*self.desk)
         };
-        let open = matches!(self.model.stage, Stage::Open | Stage::Closing);
+        let open = matches!(self.model.stage, Stage::Open | Stage::Closing(_));
         let free = open && !self.model.is_writing();
         let tries = more || caller == Caller::Driver || !self.kernel_was_full;
         if (free && tries) || (caller == Caller::Driver && !more) {
