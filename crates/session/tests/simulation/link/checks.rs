@@ -72,12 +72,11 @@ impl Link {
 
     fn compare_line(&self) {
         for waiter in &self.model.line {
-            let seen = match waiter.state {
-                // Until the one before it has come.
+            let expected = match waiter.state {
                 TicketState::Granted if !waiter.told => TicketState::Waiting,
                 state => state,
             };
-            assert_eq!(self.outbound.ticket(waiter.ticket), seen);
+            assert_eq!(self.outbound.ticket(waiter.ticket), expected);
         }
         let mut waiting = self
             .model
@@ -184,6 +183,7 @@ impl Link {
             }
         }
         self.end(Discard::Closed, random);
+        self.poll_pressure();
         self.check();
         let statistics = self.outbound.statistics();
         let gone = statistics.written + statistics.discarded.total();
