@@ -68,7 +68,7 @@ fn announce(bound: Duration) {
             (minutes, seconds) => format!("{minutes} min {seconds} s"),
         };
         say(format_args!(
-            "takes {time} at most; Ctrl-C ends it early with what it has by then"
+            "takes up to {time} on a quiet machine; Ctrl-C ends it early with what it has by then"
         ));
     }
 }

@@ -141,7 +141,7 @@ fn announced(child: &mut Child) -> BufReader<ChildStderr> {
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();
     assert!(
-        line.starts_with("takes ") && line.contains("at most; Ctrl-C ends it early"),
+        line.starts_with("takes up to ") && line.contains("; Ctrl-C ends it early"),
         "{line}"
     );
     stderr

@@ -229,7 +229,7 @@ pub(crate) struct Output {
     #[arg(long, value_name = "CONDITION", help_heading = OUT)]
     pub(crate) fail_if: Vec<Gate>,
 
-    /// Print how many seconds the run takes at most, and measure nothing
+    /// Print how many seconds the run may take on a quiet machine, and measure nothing
     #[arg(long, help_heading = OUT)]
     pub(crate) print_duration: bool,
 

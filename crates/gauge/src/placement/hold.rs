@@ -155,9 +155,8 @@ fn lock_memory() -> io::Result<bool> {
         // A process with CAP_IPC_LOCK ignores the limit; whether it has it shows only in the attempt,
         // and an attempt without it would count the whole address space against the limit.
         if !sys::memory::may_lock_beyond_limit() {
-            return Err(io::Error::other(format!(
-                "at most {limit} bytes may be (ulimit -l)"
-            )));
+            let limit_kib = limit / 1_024;
+            return Err(io::Error::other(format!("ulimit -l is {limit_kib} KiB")));
         }
     }
     sys::memory::mlockall()?;

@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
     fn warm_up(&mut self, order: &[usize]) -> Result<(), String> {
         for &side in order {
             let done = self.untimed_block(side, self.pace.first_warmup(now_ns()))?;
-            self.pace.observe(side, done.echoes, done.elapsed_ns);
+            self.pace.warmed_up(side, done);
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         run.recorder.merge(&self.block);
         let done = outcome?;
         run.elapsed_ns += done.elapsed_ns;
-        self.pace.observe(side, done.echoes, done.elapsed_ns);
+        self.pace.timed(side, done);
         Ok(self.block.round_median_ns())
     }
 
@@ -227,5 +227,111 @@ impl<'a> Run<'a> {
             Echo::Handoff(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
             Echo::Callback(echo) => echo.run_block(order, sequence, &mut self.block),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::placement::{Register, Seats};
+    use crate::plan::{Placement, PlacementPlan, Plan, Transport};
+    use crate::recorder::Faults;
+    use crate::run::addresses::Addresses;
+    use crate::run::supervise::{Pulse, supervise};
+
+    fn site() -> Site {
+        let free = PlacementPlan {
+            placement: Placement::Free,
+            ..PlacementPlan::default()
+        };
+        Site {
+            transport: Transport::Udp,
+            payload_bytes: 64,
+            seats: Seats::choose(&free).unwrap(),
+            register: Arc::new(Register::default()),
+            addresses: Arc::new(Addresses::new(&Plan::full(1)).unwrap()),
+            pulse: Arc::new(Pulse::new()),
+        }
+    }
+
+    /// Answers all datagrams but the third of every five, until an empty one comes.
+    fn lossy_server() -> (tautline::Address, thread::JoinHandle<()>) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = tautline::Address::udp(socket.local_addr().unwrap());
+        let serving = thread::spawn(move || {
+            let mut buffer = [0; 128];
+            for number in 1_u64.. {
+                let (bytes, peer) = socket.recv_from(&mut buffer).unwrap();
+                if bytes == 0 {
+                    return;
+                }
+                if number % 5 != 3 {
+                    socket.send_to(&buffer[..bytes], peer).unwrap();
+                }
+            }
+        });
+        (address, serving)
+    }
+
+    /// Ten echoes through the lossy server, watched over as in a run.
+    fn ten_echoes(
+        driver: impl FnOnce(&Site, &Library) -> Echo + Send + 'static,
+    ) -> (Done, u64, Faults) {
+        let (address, serving) = lossy_server();
+        let to = address.to_string().replace("udp://", "");
+        let site = site();
+        let pulse = Arc::clone(&site.pulse);
+        let outcome = supervise(&pulse, &AtomicBool::new(false), &mut |_| {}, move || {
+            site.pulse.unpark_me_on_stall();
+            let mut library = Library::start(&site, &site.addresses.other(Transport::Udp)).unwrap();
+            library.redirect(address);
+            let echo = driver(&site, &library);
+            let mut run = Run {
+                site: &site,
+                pace: Pace::new(&LatencyPlan::default(), None, 0),
+                sides: vec![Side {
+                    echo,
+                    sequence: 0,
+                    run: SideRun::new(),
+                }],
+                block: Box::new(Recorder::new()),
+                _library: Some(library),
+            };
+            let order = Order {
+                echoes: 10,
+                until_ns: u64::MAX,
+                whole: true,
+            };
+            let done = run.block(0, order).unwrap();
+            (done, run.block.count(), run.block.faults())
+        });
+        UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .send_to(&[], to)
+            .unwrap();
+        serving.join().unwrap();
+        outcome.unwrap()
+    }
+
+    #[test]
+    fn handoff_goes_on_after_lost_replies() {
+        let (done, recorded, faults) =
+            ten_echoes(|site, library| Echo::Handoff(HandoffEcho::start(site, library).unwrap()));
+        assert_eq!(done.echoes, 10);
+        assert_eq!((recorded, faults.lost, faults.corrupted), (8, 2, 0));
+    }
+
+    #[test]
+    fn callback_is_kicked_after_lost_replies() {
+        let (done, recorded, faults) =
+            ten_echoes(|site, library| Echo::Callback(CallbackEcho::start(site, library).unwrap()));
+        assert_eq!(done.echoes, 10);
+        assert_eq!((recorded + faults.lost, faults.corrupted), (10, 0));
+        assert!(faults.lost >= 2, "{faults:?}");
     }
 }

@@ -47,6 +47,12 @@ impl Library {
         })
     }
 
+    /// Clients connect to somebody else from now on.
+    #[cfg(test)]
+    pub(super) fn redirect(&mut self, address: Address) {
+        self.address = address;
+    }
+
     /// A client whose messages go to `handler`; waits until it is open.
     pub(super) fn connect(&self, site: &Site, handler: impl Handler) -> Result<Link, Broken> {
         let setup = |error: tautline::Error| Broken::Setup(error.to_string());
