@@ -113,8 +113,8 @@ fn a_frame_of_just_the_limit_passes_and_one_byte_more_is_a_fault(transport: Tran
     };
     let mut scene = Scene::new(transport, options);
     let write = |raw: &mut RawStream, length: u16| {
-        raw.write_all(&length.to_le_bytes()).unwrap();
-        raw.write_all(&vec![7; length.into()]).unwrap();
+        let frame = [&length.to_le_bytes()[..], &vec![7; length.into()]].concat();
+        raw.write_all(&frame).unwrap();
     };
     write(&mut scene.raw, 300);
     assert_eq!(scene.inbox.expect_message(), [7; 300]);

@@ -4,6 +4,7 @@ mod inbox;
 mod process;
 mod raw;
 mod rig;
+pub(crate) mod sys;
 mod transport;
 mod whole_life;
 

@@ -128,9 +128,12 @@ impl Served {
         }
     }
 
-    /// The next peer that was accepted.
+    /// The next peer that was accepted, and has opened.
     pub(crate) fn peer(&self) -> Link {
-        self.peers.recv_timeout(WATCHDOG).unwrap()
+        let peer = self.peers.recv_timeout(WATCHDOG).unwrap();
+        // It was given to us by the accept callback. Its handler may end it at once.
+        let _ = peer.wait_open(WATCHDOG);
+        peer
     }
 }
 
@@ -190,7 +193,6 @@ impl Pair {
             client.send(GREETING).unwrap();
         }
         let peer = served.peer();
-        peer.wait_open(WATCHDOG).unwrap();
         Self {
             client,
             client_inbox,
