@@ -57,6 +57,9 @@ struct State<O> {
     flushing: usize,
     /// The driver waits for the writer to come back.
     ending: bool,
+    /// Why a sender's own write failed: the kernel says it only once, and afterwards no more than that
+    /// the pipe is broken.
+    broken: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -88,6 +91,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 spare: Vec::new(),
                 flushing: 0,
                 ending: false,
+                broken: None,
             }),
             drained: Condvar::new(),
             home,
@@ -195,6 +199,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
         state.outlet = Some(outlet);
         state.ending = false;
+        state.broken = None;
         Some(state.outbound.opened())
     }
 
@@ -253,7 +258,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             let outlet = outlet.expect("a connection is open");
             let (settled, broken) = self.write_taken(outlet, taken);
             if let Some(error) = broken {
-                return Drained::Broken(error);
+                let first = lock(&self.state).broken.take();
+                return Drained::Broken(first.unwrap_or(error));
             }
             if settled.blocked {
                 return Drained::Blocked;
@@ -277,10 +283,13 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let outlet = state.outlet.clone();
         drop(state);
         let outlet = outlet.expect("a connection is open");
-        let written = write_one(&*outlet, &header, message, peer);
+        let (written, broken) = write_one(&*outlet, &header, message, peer);
         // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
         drop(outlet);
         let mut state = lock(&self.state);
+        if broken.is_some() {
+            state.broken = broken;
+        }
         let mut wake = state
             .outbound
             .settle_direct(token, message, peer, written, &self.home);
@@ -397,22 +406,23 @@ mod models;
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
+/// One message, and why the connection is broken, if it is: the driver meets that when it writes on.
 pub(crate) fn write_one(
     outlet: &impl Outlet,
     header: &Header,
     message: &[u8],
     peer: PeerId,
-) -> DirectWrite {
+) -> (DirectWrite, Option<io::Error>) {
     let encoded_bytes = header.len() + message.len();
     if encoded_bytes == 0 && !outlet.is_datagram() {
-        return DirectWrite::Whole;
+        return (DirectWrite::Whole, None);
     }
     match outlet.write(header, message, peer) {
-        Ok(written_bytes) if written_bytes == encoded_bytes => DirectWrite::Whole,
-        Ok(written_bytes) => DirectWrite::Part(written_bytes),
-        Err(error) if outlet.is_datagram() && !is_transient(&error) => DirectWrite::Failed,
-        // A full socket; or a broken one, and then the driver meets the error when it writes on.
-        Err(_) => DirectWrite::Part(0),
+        Ok(written_bytes) if written_bytes == encoded_bytes => (DirectWrite::Whole, None),
+        Ok(written_bytes) => (DirectWrite::Part(written_bytes), None),
+        Err(error) if is_transient(&error) => (DirectWrite::Part(0), None),
+        Err(_) if outlet.is_datagram() => (DirectWrite::Failed, None),
+        Err(error) => (DirectWrite::Part(0), Some(error)),
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Receiving {
     early: VecDeque<Vec<u8>>,
     spin: Spin,
     spins: bool,
+    /// What follows is no frame: told with every receive, counted once.
+    faulty: bool,
     counted: ReceiveStatistics,
 }
 
@@ -46,6 +48,7 @@ impl Receiving {
             early: VecDeque::new(),
             spin: Spin::new(options.spin),
             spins: options.spin > Duration::ZERO,
+            faulty: false,
             counted: ReceiveStatistics::default(),
         }
     }
@@ -98,7 +101,8 @@ impl Receiving {
                 Ok(None)
             }
             Step::Fault(fault) => {
-                self.counted.faults += 1;
+                self.counted.faults += u64::from(!self.faulty);
+                self.faulty = true;
                 Err(RecvError::BadFrame(fault))
             }
         }
@@ -130,13 +134,20 @@ impl Receiving {
                 self.read_by(sending, deadline)
             };
             if sending.is_closed() {
+                // A datagram socket that was shut down reads as if an empty datagram had come.
+                self.datagram_bytes = None;
                 return Err(RecvError::Closed);
             }
             match read {
                 Ok(()) => return Ok(()),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {}
-                    io::ErrorKind::UnexpectedEof => return Err(RecvError::Closed),
+                    io::ErrorKind::UnexpectedEof => {
+                        self.give_up_cut_frame();
+                        return Err(sending
+                            .failure()
+                            .map_or(RecvError::Closed, RecvError::Failed));
+                    }
                     _ if self.datagram && is_icmp(&error) => self.counted.unreachable += 1,
                     _ => return Err(RecvError::Failed(error)),
                 },
@@ -145,6 +156,12 @@ impl Receiving {
                 return Err(RecvError::TimedOut);
             }
         }
+    }
+
+    /// The stream has ended in the middle of a frame.
+    fn give_up_cut_frame(&mut self) {
+        self.counted.faults += u64::from(self.start < self.end);
+        (self.start, self.end) = (0, 0);
     }
 
     /// What was read while a send waited, or before the socket was connected.

@@ -28,6 +28,22 @@ pub struct Replies {
     closed: Arc<AtomicBool>,
     /// What came while a send waited for room: the receive buffer may be in use then.
     read_ahead: Vec<u8>,
+    /// Behind that.
+    their_end: TheirEnd,
+}
+
+/// Nothing can be sent any more.
+struct Broken;
+
+/// How the peer's stream goes on behind what was read ahead.
+#[derive(Debug)]
+enum TheirEnd {
+    /// As far as we know.
+    Open,
+    /// It has ended. Ours may go on, and the kernel tells the next receive again.
+    Ended,
+    /// It broke. The kernel tells why only once.
+    Broken(io::Error),
 }
 
 impl Replies {
@@ -43,6 +59,7 @@ impl Replies {
             surroundings: OneBlock::default(),
             closed: Arc::default(),
             read_ahead: Vec::new(),
+            their_end: TheirEnd::Open,
         }
     }
 
@@ -74,9 +91,12 @@ impl Replies {
             match offer {
                 Offer::WriteNow(token) => {
                     let header = self.outbound.framing().header(message.len());
-                    let written = write_one(&*self.outlet, &header, message, peer);
+                    let (written, broken) = write_one(&*self.outlet, &header, message, peer);
                     self.outbound
                         .settle_direct(token, message, peer, written, surroundings);
+                    if let Some(cause) = broken {
+                        self.note_failure(cause);
+                    }
                     return Ok(());
                 }
                 // It replaced the message that waited, and goes out with the next calls.
@@ -119,12 +139,23 @@ impl Replies {
         }
     }
 
+    /// Why the connection broke, if a send found out.
+    pub(super) fn failure(&mut self) -> Option<io::Error> {
+        match std::mem::replace(&mut self.their_end, TheirEnd::Open) {
+            TheirEnd::Broken(cause) => Some(cause),
+            other => {
+                self.their_end = other;
+                None
+            }
+        }
+    }
+
     /// What came while a send waited.
     pub(super) const fn read_ahead(&mut self) -> &mut Vec<u8> {
         &mut self.read_ahead
     }
 
-    fn write_rest(&mut self) -> io::Result<()> {
+    fn write_rest(&mut self) -> Result<(), Broken> {
         let Some(taken) = self.outbound.take(Caller::Direct, &self.surroundings) else {
             return Ok(());
         };
@@ -137,7 +168,20 @@ impl Replies {
         let (written_bytes, broken) = write_stream(&*self.outlet, taken.bytes());
         self.outbound
             .settle_stream(taken, written_bytes, &self.surroundings);
-        broken.map_or(Ok(()), Err)
+        match broken {
+            Some(cause) => Err(self.note_failure(cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// The kernel says only once why a connection broke: what a write was told is kept for the
+    /// receive that meets the end. That the pipe is broken only says that somebody was told before.
+    #[cold]
+    fn note_failure(&mut self, cause: io::Error) -> Broken {
+        if cause.kind() != io::ErrorKind::BrokenPipe {
+            self.their_end = TheirEnd::Broken(cause);
+        }
+        Broken
     }
 
     /// Waits until the kernel takes more, reading meanwhile: a peer that sends as well may be waiting
@@ -150,7 +194,9 @@ impl Replies {
         let stream = !self.socket().kind().is_datagram();
         let interest = PollInterest {
             // Nobody waits for a datagram to be read.
-            read: stream && self.read_ahead.len() < READ_AHEAD_LIMIT_BYTES,
+            read: stream
+                && matches!(self.their_end, TheirEnd::Open)
+                && self.read_ahead.len() < READ_AHEAD_LIMIT_BYTES,
             write: true,
         };
         let waited = self
@@ -162,21 +208,22 @@ impl Replies {
         if self.is_closed() {
             return Err(SendError::Closed);
         }
-        if ready.read && !self.read_some() && !ready.write {
-            return Err(self.lose());
+        if ready.read {
+            self.read_some();
         }
-        Ok(())
+        match self.their_end {
+            TheirEnd::Open | TheirEnd::Ended => Ok(()),
+            TheirEnd::Broken(_) => Err(self.lose()),
+        }
     }
 
-    /// False at the end of the peer's stream, or where it is broken: the next receive tells which.
-    fn read_some(&mut self) -> bool {
+    fn read_some(&mut self) {
         let mut buffer = [0; 16 * 1024];
         match self.outlet.socket().recv(&mut buffer, Wait::No) {
-            Ok(arrived) => {
-                self.read_ahead.extend_from_slice(&buffer[..arrived.bytes]);
-                arrived.bytes > 0
-            }
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            Ok(arrived) if arrived.bytes == 0 => self.their_end = TheirEnd::Ended,
+            Ok(arrived) => self.read_ahead.extend_from_slice(&buffer[..arrived.bytes]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(cause) => self.their_end = TheirEnd::Broken(cause),
         }
     }
 
@@ -186,6 +233,17 @@ impl Replies {
         self.outbound
             .end(Discard::ConnectionLost, &self.surroundings);
         SendError::NotConnected
+    }
+}
+
+impl Drop for Replies {
+    /// An abort after one flush that does not wait. A [`Closer`] may still hold the socket open: the
+    /// peer hears of the end all the same.
+    fn drop(&mut self) {
+        if self.has_rest() && !self.is_closed() {
+            let _ = self.write_rest();
+        }
+        self.socket().shutdown();
     }
 }
 

@@ -389,14 +389,6 @@ fn a_peer_that_never_stops_talking_leaves_the_others_their_turn(transport: Trans
     })
     .unwrap();
     let listener = RawListener::bind(transport);
-    let connect = |handler: Box<dyn FnMut(&Link, &[u8], Received) + Send>| {
-        let link = io
-            .connect(&listener.address(), LinkOptions::default(), handler)
-            .unwrap();
-        let peer = listener.accept();
-        link.wait_open(WATCHDOG).unwrap();
-        (link, peer)
-    };
     let since_ping = Arc::new(AtomicU64::new(0));
     let (give, ends) = mpsc::channel();
     let mut flood = Flood {
@@ -404,14 +396,19 @@ fn a_peer_that_never_stops_talking_leaves_the_others_their_turn(transport: Trans
         peers: None,
         since_ping: Arc::clone(&since_ping),
     };
-    let (_flooded, mut flooding) = connect(Box::new(move |link, message, received| {
-        flood.message(link, message, received);
-    }));
+    let (_flooded, mut flooding) = connect_with(
+        &io,
+        &listener,
+        move |link: &Link, message: &[u8], received: Received| {
+            flood.message(link, message, received);
+        },
+    );
     let (tell, shares) = mpsc::channel();
-    let (_pinged, pinging) = connect(Box::new(move |_, _, _| {
-        // The test may be over.
-        let _ = tell.send(since_ping.swap(0, Ordering::SeqCst));
-    }));
+    let (_pinged, pinging) =
+        connect_with(&io, &listener, move |_: &Link, _: &[u8], _: Received| {
+            // The test may be over.
+            let _ = tell.send(since_ping.swap(0, Ordering::SeqCst));
+        });
     give.send([flooding.try_clone(), pinging]).unwrap();
     flooding.write_all(&[0; 3000]).unwrap();
     let most = (0..1000)
@@ -421,6 +418,19 @@ fn a_peer_that_never_stops_talking_leaves_the_others_their_turn(transport: Trans
         most <= Some(4 * 16),
         "{most:?} reads while another link waited"
     );
+}
+
+fn connect_with(
+    io: &IoThread,
+    listener: &RawListener,
+    handler: impl FnMut(&Link, &[u8], Received) + Send + 'static,
+) -> (Link, RawStream) {
+    let link = io
+        .connect(&listener.address(), LinkOptions::default(), handler)
+        .unwrap();
+    let peer = listener.accept();
+    link.wait_open(WATCHDOG).unwrap();
+    (link, peer)
 }
 
 fn noise_is_never_more_than_a_fault(transport: Transport) {

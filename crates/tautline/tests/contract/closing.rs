@@ -181,7 +181,8 @@ fn half_open_the_peers_end_is_an_event_and_sending_goes_on(transport: Transport)
 }
 
 fn half_open_ends_when_both_sides_have_ended(transport: Transport) {
-    let ends: [(fn(&Link), &str); 3] = [
+    type End = (fn(&Link), &'static str);
+    let ends: [End; 3] = [
         (Link::finish, "the peer ended its stream"),
         (|link| _ = link.close(WATCHDOG), "closed on this side"),
         (Link::abort, "aborted on this side"),

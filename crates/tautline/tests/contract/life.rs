@@ -265,7 +265,8 @@ fn a_full_backlog_is_waited_for(transport: Transport) {
 }
 
 fn closed_while_it_connects_there_is_only_ended(transport: Transport) {
-    let ends: [(fn(&mut Option<Link>), &str); 4] = [
+    type End = (fn(&mut Option<Link>), &'static str);
+    let ends: [End; 4] = [
         (
             |link| _ = link.as_ref().unwrap().close(WATCHDOG),
             "closed on this side",

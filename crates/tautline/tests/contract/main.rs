@@ -12,6 +12,7 @@ mod callbacks;
 mod closing;
 mod crowd;
 mod datagrams;
+mod direct;
 mod life;
 mod limits;
 mod options;

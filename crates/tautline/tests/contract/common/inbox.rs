@@ -44,10 +44,12 @@ pub(crate) enum Happened {
     PeerFinished,
 }
 
+type Act = dyn FnMut(&Link, &Told) + Send;
+
 /// Sends all it is told to its [`Inbox`], and then does what the test wants done in a callback.
 pub(crate) struct Recorder {
     told: Sender<Told>,
-    act: Box<dyn FnMut(&Link, &Told) + Send>,
+    act: Box<Act>,
     panics_when_dropped: bool,
 }
 
