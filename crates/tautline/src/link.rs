@@ -11,7 +11,7 @@ use tautline_session::{Call, Caller, Discard, PeerId};
 use crate::address::Address;
 use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
-use crate::error::{Error, FlushError, SendError};
+use crate::error::{Error, ErrorKind, FlushError, SendError};
 use crate::handler::{Reason, Unsent};
 use crate::outlet::Outlet;
 use crate::statistics::{LinkStatistics, ReceiveCounters};
@@ -377,7 +377,7 @@ impl LinkShared {
     fn ended_error(&self, reason: &Reason) -> Error {
         match reason {
             Reason::NotConnected(error) | Reason::Lost(error) => error.clone(),
-            _ => Error::closed("connect to", Some(&self.address)),
+            _ => Error::because(ErrorKind::Closed, "open", &self.address, reason.to_string()),
         }
     }
 

@@ -216,6 +216,8 @@ impl Link {
             self.say_with(|| format!("{peer:?} closes: {cause:?}"));
             let given_up = self.outbound.close_peer(peer, cause, &*self.desk);
             assert_eq!(given_up, self.model.close_peer(peer, cause));
+            // It is the driver that closes it.
+            self.driver.saw_the_last_written |= self.outbound.is_drained();
             self.poll_pressure();
             self.saw("a peer closes");
         }

@@ -6,6 +6,8 @@
 
 mod common;
 
+mod bad_peers;
+mod callbacks;
 mod closing;
 mod life;
 mod limits;

@@ -13,6 +13,7 @@ impl Link {
             // It goes on in the same turn.
             None if self.driver.ready && random.one_in(2) => {
                 self.driver.ready = false;
+                self.driver.saw_the_last_written |= self.outbound.is_drained();
                 self.take(Caller::Driver, true);
             }
             None => {
