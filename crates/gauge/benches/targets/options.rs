@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use tautline_gauge::plan::Transport;
 
-use super::list::Target;
+use super::list::{Condition, Group, Target};
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     /// Targets to measure; all when empty.
     pub(crate) only: Vec<Target>,
+    /// Conditions to keep; all when empty.
+    pub(crate) conditions: Vec<Condition>,
     /// Transports to keep; all when empty.
     pub(crate) transports: Vec<Transport>,
     /// Payloads to keep; all when empty.
@@ -45,6 +47,7 @@ impl Options {
             };
             match option.as_str() {
                 "--only" => options.only = list(&option, &value()?)?,
+                "--conditions" => options.conditions = list(&option, &value()?)?,
                 "--transports" => options.transports = list(&option, &value()?)?,
                 "--payloads" => options.payloads = list(&option, &value()?)?,
                 "--rounds" => options.rounds = number(&option, &value()?, 1..=1_000)? as usize,
@@ -63,11 +66,12 @@ impl Options {
         Ok(Asked::Run(options))
     }
 
-    /// Whether a cell of this kind was asked for.
-    pub(crate) fn keeps(&self, target: Target, transport: Transport, payload_bytes: usize) -> bool {
-        (self.only.is_empty() || self.only.contains(&target))
-            && (self.transports.is_empty() || self.transports.contains(&transport))
-            && (self.payloads.is_empty() || self.payloads.contains(&payload_bytes))
+    /// Whether such a group was asked for.
+    pub(crate) fn keeps(&self, group: &Group) -> bool {
+        asks_for(&self.only, &group.target)
+            && asks_for(&self.conditions, &group.condition)
+            && asks_for(&self.transports, &group.transport)
+            && asks_for(&self.payloads, &group.payload_bytes)
     }
 }
 
@@ -75,6 +79,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             only: Vec::new(),
+            conditions: Vec::new(),
             transports: Vec::new(),
             payloads: Vec::new(),
             rounds: 15,
@@ -83,6 +88,11 @@ impl Default for Options {
             json: None,
         }
     }
+}
+
+/// An empty list asks for all.
+fn asks_for<T: PartialEq>(list: &[T], item: &T) -> bool {
+    list.is_empty() || list.contains(item)
 }
 
 fn list<T: std::str::FromStr<Err: ToString>>(option: &str, text: &str) -> Result<Vec<T>, String> {
@@ -108,12 +118,13 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
 
-  --only T1,T4        these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15)
-  --transports tcp    these transports (tcp uds udp)
-  --payloads 64,1024  these payloads, in bytes
-  --rounds N          rounds a cell (15); fewer than 6 give no interval, fewer than 8 no verdict
-  --block-ms N        timed part of each block, 1 to 100 (80)
-  --seed N            decides the order within rounds (1)
-  --json FILE         the rows, with every round
-  --quick             8 rounds of 20 ms
+  --only T1,T4           these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15)
+  --conditions one-core  these conditions (one-core awake halting split)
+  --transports tcp       these transports (tcp uds udp)
+  --payloads 64,1024     these payloads, in bytes
+  --rounds N             rounds a cell (15); below 6 there is no interval, below 8 no verdict
+  --block-ms N           timed part of each block, 1 to 100 (80)
+  --seed N               decides the order within rounds (1)
+  --json FILE            the rows, with every round and what each side counted
+  --quick                8 rounds of 20 ms
 ";

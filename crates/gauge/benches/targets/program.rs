@@ -81,12 +81,16 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
         rows: Vec::new(),
         failed: Vec::new(),
     };
+    let mut told: Vec<String> = Vec::new();
     for target in Target::ALL {
         let groups = list::groups(target, options);
         if groups.is_empty() {
             continue;
         }
-        let regime = Regime::measure()?;
+        let mut regime = Regime::measure()?;
+        // Said once.
+        regime.notes.retain(|note| !told.contains(note));
+        told.extend(regime.notes.iter().cloned());
         writeln!(
             out,
             "\n{target}  {}\n{}\n{}",

@@ -52,6 +52,8 @@ pub(crate) enum Verdict {
     Missed,
     Undecided,
     TooFewRounds,
+    /// Nothing is required.
+    Reported,
 }
 
 /// All rows of a group.
@@ -66,7 +68,10 @@ fn row(group: &Group, comparison: &Comparison, records: &[Record], random: &mut 
     let pairs = product.figures.iter().zip(&control.figures);
     let ratios: Vec<f64> = pairs.map(|(product, control)| product / control).collect();
     let judged = match comparison.limit {
-        Limit::RatioAtMost(_) | Limit::RatioAtLeast(_) | Limit::RatioWithin(_, _) => &ratios,
+        Limit::RatioAtMost(_)
+        | Limit::RatioAtLeast(_)
+        | Limit::RatioWithin(_, _)
+        | Limit::Reported => &ratios,
         Limit::NanosecondsAtMost(_) => &product.figures,
     };
     let interval = median_interval(judged, random);
@@ -125,6 +130,9 @@ fn middle(values: &[f64]) -> f64 {
 
 impl Limit {
     fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
+        if self == Self::Reported {
+            return Verdict::Reported;
+        }
         let Some((low, high)) = interval.filter(|_| rounds >= LEAST_FOR_VERDICT) else {
             return Verdict::TooFewRounds;
         };
@@ -132,6 +140,7 @@ impl Limit {
             Self::RatioAtMost(most) | Self::NanosecondsAtMost(most) => (f64::NEG_INFINITY, most),
             Self::RatioAtLeast(least) => (least, f64::INFINITY),
             Self::RatioWithin(least, most) => (least, most),
+            Self::Reported => unreachable!("returned above"),
         };
         if least <= low && high <= most {
             Verdict::Met
@@ -150,6 +159,7 @@ impl fmt::Display for Limit {
             Self::RatioAtLeast(least) => write!(f, ">= {least}"),
             Self::RatioWithin(least, most) => write!(f, "{least}-{most}"),
             Self::NanosecondsAtMost(most) => write!(f, "<= {most} ns"),
+            Self::Reported => f.write_str("-"),
         }
     }
 }
@@ -161,6 +171,7 @@ impl fmt::Display for Verdict {
             Self::Missed => "MISSED",
             Self::Undecided => "undecided",
             Self::TooFewRounds => "few rounds",
+            Self::Reported => "-",
         })
     }
 }
@@ -180,7 +191,7 @@ impl fmt::Display for Row {
         };
         write!(
             f,
-            "{:3} {:8} {:3} {:>5} {:>11} {:>8} / {:>12} {:>8} {:>6} {:>16} {:>10} {}",
+            "{:3} {:8} {:3} {:>5} {:>11} {:>8} / {:>11} {:>8} {:>6} {:>15} {:>9} {}",
             self.target,
             self.condition,
             self.transport,
@@ -202,7 +213,7 @@ impl fmt::Display for Row {
 /// The head of the table.
 pub(crate) fn heading() -> String {
     format!(
-        "{:3} {:8} {:3} {:>5} {:>20} / {:>21} {:>6} {:>16} {:>10} {}",
+        "{:3} {:8} {:3} {:>5} {:>20} / {:>20} {:>6} {:>15} {:>9} {}",
         "", "", "", "bytes", "product", "control", "ratio", "95 %", "target", "verdict"
     )
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_gauge::plan::Transport;
 
-use crate::program::Target;
+use crate::program::list::{Condition, Target};
 use crate::program::options::{Asked, Options};
 
 fn parse(line: &str) -> Result<Asked, String> {
@@ -14,10 +14,11 @@ fn parse(line: &str) -> Result<Asked, String> {
 
 #[test]
 fn every_option_is_read() {
-    let line = "--bench --only T4,t15 --transports uds --payloads 64,1024 --rounds 20 \
+    let line = "--bench --only T4,t15 --conditions one-core,split --transports uds --payloads 64,1024 --rounds 20 \
                 --block-ms 5 --seed 9 --json out.json";
     let asked = Options {
         only: vec![Target::T4, Target::T15],
+        conditions: vec![Condition::OneCore, Condition::Split],
         transports: vec![Transport::Uds],
         payloads: vec![64, 1_024],
         rounds: 20,
@@ -47,6 +48,10 @@ fn a_mistake_is_named() {
         (
             "--only T7",
             "--only T7: no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15",
+        ),
+        (
+            "--conditions warm",
+            "--conditions warm: no such condition; there are one-core awake halting split",
         ),
         ("--rounds 0", "--rounds 0: a number from 1 to 1000"),
         ("--block-ms 500", "--block-ms 500: a number from 1 to 100"),

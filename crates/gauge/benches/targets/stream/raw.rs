@@ -29,7 +29,7 @@ impl Gather {
             Self::Each => "write each",
             Self::Copies(_) => "copy 64Ki",
             Self::Slices(bytes) if bytes <= 64 * 1024 => "writev 64Ki",
-            Self::Slices(_) => "writev 256Ki",
+            Self::Slices(_) => "writev256Ki",
         }
     }
 }
