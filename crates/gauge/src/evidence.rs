@@ -125,7 +125,7 @@ impl Bell {
         while now_ns() - start < LONGEST_WAKE_NS {
             match self.woke_ns.load(Ordering::Acquire) {
                 // Yielding lets the sleeper run where both have to share a CPU after all.
-                0 => sys::sched::sched_yield(),
+                0 => thread::yield_now(),
                 woke => return Some(woke.saturating_sub(start)),
             }
         }

@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
     fn warm_up(&mut self, order: &[usize]) -> Result<(), String> {
         for &side in order {
             let done = self.untimed_block(side, self.pace.first_warmup(now_ns()))?;
-            self.pace.observe(side, done.echoes, done.elapsed_ns);
+            self.pace.warmed_up(side, done);
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         run.recorder.merge(&self.block);
         let done = outcome?;
         run.elapsed_ns += done.elapsed_ns;
-        self.pace.observe(side, done.echoes, done.elapsed_ns);
+        self.pace.timed(side, done);
         Ok(self.block.round_median_ns())
     }
 

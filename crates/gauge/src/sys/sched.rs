@@ -77,12 +77,6 @@ pub(crate) fn scheduler() -> io::Result<String> {
     })
 }
 
-/// `sched_yield`: lets another thread that is ready on this CPU go first.
-pub(crate) fn sched_yield() {
-    // The standard library calls exactly this on Linux.
-    std::thread::yield_now();
-}
-
 /// `prctl(PR_SET_TIMERSLACK)`: by how much timers of the calling thread may be late, in nanoseconds.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn set_timer_slack(slack_ns: u64) -> io::Result<()> {

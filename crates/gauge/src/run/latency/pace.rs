@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::exchange::Order;
+use super::exchange::{Done, Order};
 use crate::plan::{Driver, LatencyPlan};
 
 /// The pace of one run.
@@ -20,6 +20,8 @@ struct SidePace {
     weight: u64,
     /// The mean of the latest block.
     echo_ns: u64,
+    /// Timed echoes so far.
+    timed: u64,
 }
 
 impl Pace {
@@ -38,7 +40,11 @@ impl Pace {
             warmup: plan.warmup,
             deadline_ns: slice.map(|slice| now_ns.saturating_add(nanoseconds(slice))),
             sides: weights
-                .map(|weight| SidePace { weight, echo_ns: 0 })
+                .map(|weight| SidePace {
+                    weight,
+                    echo_ns: 0,
+                    timed: 0,
+                })
                 .collect(),
         }
     }
@@ -69,9 +75,9 @@ impl Pace {
 
     /// The timed block of `side` in `round`, both counted from 0.
     pub(super) fn block(&self, side: usize, round: u64, now_ns: u64) -> Order {
-        // The first rounds take what does not divide evenly.
-        let extra = u64::from(round < self.iterations % self.rounds);
-        let planned = self.iterations / self.rounds + extra;
+        // What a budget cut from earlier rounds is made up for here, as far as there is time.
+        let missing = self.iterations.saturating_sub(self.sides[side].timed);
+        let planned = missing.div_ceil(self.rounds - round);
         let Some(left_ns) = self.left_ns(now_ns) else {
             return Order {
                 echoes: planned,
@@ -92,11 +98,17 @@ impl Pace {
         }
     }
 
-    /// Takes note of how long echoes of `side` take now.
-    pub(super) fn observe(&mut self, side: usize, echoes: u64, elapsed_ns: u64) {
-        if let Some(mean) = elapsed_ns.checked_div(echoes) {
+    /// Takes note of a warm-up of `side`: how long its echoes take now.
+    pub(super) fn warmed_up(&mut self, side: usize, done: Done) {
+        if let Some(mean) = done.elapsed_ns.checked_div(done.echoes) {
             self.sides[side].echo_ns = mean;
         }
+    }
+
+    /// Takes note of a timed block of `side`.
+    pub(super) fn timed(&mut self, side: usize, done: Done) {
+        self.warmed_up(side, done);
+        self.sides[side].timed += done.echoes;
     }
 
     fn left_ns(&self, now_ns: u64) -> Option<u64> {
@@ -125,19 +137,26 @@ mod tests {
         }
     }
 
+    fn done(echoes: u64, echo_ns: u64) -> Done {
+        let elapsed_ns = echoes * echo_ns;
+        Done { echoes, elapsed_ns }
+    }
+
     #[test]
     fn without_a_budget_the_rounds_share_the_iterations() {
-        let pace = Pace::new(&plan(&[Driver::Direct]), None, 0);
-        let echoes: Vec<u64> = (0..15)
-            .map(|round| pace.block(1, round, 0).echoes)
-            .collect();
+        let mut pace = Pace::new(&plan(&[Driver::Direct]), None, 0);
+        let mut echoes = Vec::new();
+        for round in 0..15 {
+            echoes.push(pace.block(1, round, 0).echoes);
+            pace.timed(1, done(echoes[echoes.len() - 1], 50_000));
+        }
         assert_eq!(echoes.iter().sum::<u64>(), 10_000);
         assert_eq!(
             (echoes[0], echoes[9], echoes[10], echoes[14]),
             (667, 667, 666, 666)
         );
         assert_eq!(pace.first_warmup(0).echoes, 1_000);
-        assert_eq!(pace.later_warmup(pace.block(1, 1, 0)).echoes, 100);
+        assert_eq!(pace.later_warmup(pace.block(0, 1, 0)).echoes, 100);
     }
 
     #[test]
@@ -145,24 +164,36 @@ mod tests {
         // 1.5 s for 15 rounds are 100 ms a round; of the weights 1, 1 and 2 handoff has half.
         let plan = plan(&[Driver::Direct, Driver::Handoff]);
         let mut pace = Pace::new(&plan, Some(Duration::from_millis(1_500)), 0);
-        pace.observe(0, 10, 10 * 50_000);
-        pace.observe(2, 10, 10 * 90_000);
+        pace.warmed_up(0, done(10, 50_000));
+        pace.warmed_up(2, done(10, 90_000));
         assert_eq!(pace.block(0, 0, 0).echoes, 450);
         assert_eq!(pace.block(2, 0, 0).echoes, 500);
         assert_eq!(pace.block(2, 0, 0).until_ns, 100_000_000);
     }
 
     #[test]
+    fn time_that_others_left_makes_up_for_what_was_cut() {
+        let plan = plan(&[Driver::Direct]);
+        let mut pace = Pace::new(&plan, Some(Duration::from_millis(1_500)), 0);
+        pace.timed(0, done(450, 100_000));
+        // 1.45 s are left for 14 rounds: the last of them may take all that is missing in the end.
+        assert_eq!(pace.block(0, 1, 50_000_000).echoes, 466);
+        assert_eq!(pace.block(0, 14, 50_000_000).echoes, 6_525);
+        pace.timed(0, done(9_000, 100_000));
+        assert_eq!(pace.block(0, 14, 50_000_000).echoes, 550);
+    }
+
+    #[test]
     fn a_budget_never_asks_for_more_than_the_plan() {
         let mut pace = Pace::new(&plan(&[Driver::Direct]), Some(Duration::from_secs(60)), 0);
-        pace.observe(0, 1, 1_000);
+        pace.warmed_up(0, done(1, 1_000));
         assert_eq!(pace.block(0, 0, 0).echoes, 667);
     }
 
     #[test]
     fn a_budget_that_is_used_up_leaves_every_block_a_few_echoes() {
         let mut pace = Pace::new(&plan(&[Driver::Direct]), Some(Duration::from_secs(1)), 0);
-        pace.observe(0, 1, 500_000);
+        pace.warmed_up(0, done(1, 500_000));
         let block = pace.block(0, 14, 3_000_000_000);
         assert_eq!(block.echoes, 20);
         assert_eq!(block.until_ns, 3_010_000_000);
