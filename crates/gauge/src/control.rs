@@ -5,10 +5,12 @@
 
 mod echo;
 mod end;
+mod epoll;
 mod stream;
 
 pub use self::echo::{EchoClient, serve_echo};
 pub use self::end::End;
+pub use self::epoll::{EpollClient, serve_echo_by_epoll};
 pub use self::stream::{StreamWriter, receive_stream};
 use crate::plan::Transport;
 

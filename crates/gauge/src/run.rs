@@ -1,6 +1,6 @@
 //! The run: does what the plan says, and hands back what it found.
 //!
-//! [`bench`] chooses where threads sit, holds the machine, and takes the cells one by one. What broke
+//! [`bench()`] chooses where threads sit, holds the machine, and takes the cells one by one. What broke
 //! off or was stopped keeps what had been measured until then.
 
 mod addresses;

@@ -2,5 +2,6 @@
 //! like the man page. The only module of this crate with `unsafe`.
 
 pub(crate) mod clock;
+pub(crate) mod epoll;
 pub(crate) mod memory;
 pub(crate) mod sched;

@@ -36,6 +36,9 @@ pub use terms::{
 /// [`close_peer`](Self::close_peer). After any input drain the outputs:
 /// [`poll_ticket`](Self::poll_ticket) until `None` (whom to wake), and on the driver
 /// [`poll_pressure`](Self::poll_pressure) once.
+///
+/// Its rooms: `terms` has the words, `offer` the way in, `settle` the way out, and this file what
+/// holds them: the lives of connections and peers, the outputs and the counters.
 #[derive(Debug)]
 pub struct Outbound {
     strategy: Strategy,
@@ -49,7 +52,8 @@ pub struct Outbound {
     in_flight: Tally,
     /// Why the connection that the writer writes to is over, if it ended under the writer.
     severed: Option<Discard>,
-    /// A peer closed while the writer had something for it.
+    /// A peer closed while a writer had something for it. Looked at when something goes back to the
+    /// queue.
     peer_left_in_flight: bool,
     waiters: Waiters,
     /// The driver was told that there is something to do and has not come yet.

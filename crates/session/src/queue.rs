@@ -83,7 +83,7 @@ impl SendQueue {
         debug_assert!(self.started.is_none());
         self.tally += block.tally();
         self.blocks.push_front(block);
-        // What came with it is older than the last reading of the clock, or younger by an hour.
+        // The next message may come long after this block's last reading of the clock, or the queue's.
         self.group.end();
     }
 

@@ -11,7 +11,7 @@ use tautline_session::{Call, Caller, Discard, PeerId};
 use crate::address::Address;
 use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
-use crate::error::{Error, FlushError, SendError};
+use crate::error::{Error, ErrorKind, FlushError, SendError};
 use crate::handler::{Reason, Unsent};
 use crate::outlet::Outlet;
 use crate::statistics::{LinkStatistics, ReceiveCounters};
@@ -42,6 +42,8 @@ pub(crate) struct LinkShared {
     paused: AtomicBool,
     /// Nothing more is delivered: `abort` was called.
     aborted: AtomicBool,
+    /// A peer of a shared queue accepts: it has opened.
+    opened: AtomicBool,
     /// A peer of a shared queue accepts no more.
     closing: AtomicBool,
     handles: AtomicUsize,
@@ -272,6 +274,7 @@ impl LinkShared {
             counters: ReceiveCounters::default(),
             paused: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
+            opened: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             handles: AtomicUsize::new(if owned { 0 } else { UNCOUNTED }),
             life: Mutex::default(),
@@ -294,8 +297,14 @@ impl LinkShared {
     }
 
     fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {
-        if self.shared_queue && self.closing.load(Ordering::Relaxed) {
-            return Err(SendError::Closed);
+        if self.shared_queue {
+            // Streams know by their own queue.
+            if self.closing.load(Ordering::Relaxed) {
+                return Err(SendError::Closed);
+            }
+            if !self.opened.load(Ordering::Acquire) {
+                return Err(SendError::NotConnected);
+            }
         }
         self.channel.send(message, self.peer, call, deadline)
     }
@@ -330,6 +339,7 @@ impl LinkShared {
     }
 
     pub(crate) fn set_open(&self) {
+        self.opened.store(true, Ordering::Release);
         self.life().open = true;
         self.changed.notify_all();
     }
@@ -377,7 +387,7 @@ impl LinkShared {
     fn ended_error(&self, reason: &Reason) -> Error {
         match reason {
             Reason::NotConnected(error) | Reason::Lost(error) => error.clone(),
-            _ => Error::closed("connect to", Some(&self.address)),
+            _ => Error::because(ErrorKind::Closed, "open", &self.address, reason.to_string()),
         }
     }
 

@@ -66,7 +66,8 @@ pub enum Caller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Offer {
-    /// Accepted: the caller writes it now, then calls [`Outbound::settle_direct`].
+    /// Accepted: the caller writes it now, then calls
+    /// [`Outbound::settle_direct`](crate::Outbound::settle_direct).
     WriteNow(Token),
     /// Accepted and queued.
     Queued {

@@ -216,6 +216,8 @@ impl Link {
             self.say_with(|| format!("{peer:?} closes: {cause:?}"));
             let given_up = self.outbound.close_peer(peer, cause, &*self.desk);
             assert_eq!(given_up, self.model.close_peer(peer, cause));
+            // It is the driver that closes it.
+            self.driver.saw_the_last_written |= self.outbound.is_drained();
             self.poll_pressure();
             self.saw("a peer closes");
         }
@@ -240,6 +242,7 @@ impl Link {
         if self.model.is_writing() {
             self.saw("a connection opens while a writer is at the last one");
         }
+        self.poll_pressure();
         let generation = self.outbound.opened();
         self.model.opened();
         let wire = Wire::new(self.plan.framing, self.plan.frame_limit, self.plan.room);
@@ -277,11 +280,17 @@ impl Link {
         self.driver.awaits_writable = false;
         self.driver.ready = false;
         self.driver.woken = false;
-        self.poll_pressure();
+        // Before it says `closed` the driver tells that pressure is off; others may act in between.
+        if random.one_in(2) {
+            self.poll_pressure();
+        }
     }
 
     /// How the life goes on to its end: mostly with a connection on which everything can be done.
     pub(crate) fn last_words(&mut self, random: &mut Random) {
+        if self.model.stage == Stage::NotOpen || self.model.stage == Stage::Ended {
+            self.poll_pressure();
+        }
         if self.model.stage == Stage::NotOpen && !random.one_in(4) {
             self.open();
         }

@@ -1,13 +1,15 @@
 //! What the sending half promises, written down a second time and as plainly as possible: one list
 //! of messages, no blocks, no speed. After every step the session has to agree with it.
 
+mod offering;
+mod writing;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tautline_session::{
-    Call, Caller, DirectWrite, Discard, Discarded, Offer, PeerId, Pressure, Refusal, Stopped,
-    Strategy, Tally, Ticket, TicketState,
+    Discard, Discarded, PeerId, Pressure, Refusal, Strategy, Tally, Ticket, TicketState,
 };
 
 /// A message on its way.
@@ -54,6 +56,7 @@ pub(crate) struct Waiter {
     pub(crate) peer: PeerId,
     pub(crate) encoded_bytes: usize,
     pub(crate) state: TicketState,
+    /// It knows that it is its turn.
     pub(crate) told: bool,
 }
 
@@ -157,222 +160,6 @@ impl Model {
             departed: None,
             account: Account::default(),
         });
-    }
-
-    /// What must become of an offer; evicts. Whoever was accepted then goes through `accept`.
-    pub(crate) fn offer(
-        &mut self,
-        encoded_bytes: usize,
-        payload_bytes: usize,
-        peer: PeerId,
-        call: Call,
-        caller: Caller,
-    ) -> Expected {
-        if payload_bytes > self.payload_limit {
-            let limit_bytes = self.payload_limit;
-            return Expected::Refused(Refusal::TooLarge { limit_bytes });
-        }
-        match self.stage {
-            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost) => {
-                return Expected::Refused(Refusal::NotConnected);
-            }
-            Stage::Closing(Discard::Closed) | Stage::Ended => {
-                return Expected::Refused(Refusal::Closed);
-            }
-            Stage::Open => {}
-        }
-        if self.shared && self.peer(peer).departed.is_some() {
-            return Expected::Refused(Refusal::NotConnected);
-        }
-        let line_is_empty = !self.anyone_waits();
-        if line_is_empty && self.fits(encoded_bytes) {
-            self.hold(encoded_bytes as i64);
-            return Expected::Accepted;
-        }
-        match (call, self.strategy) {
-            (_, Strategy::KeepLatest) if self.evict_for(encoded_bytes, peer) => Expected::Accepted,
-            (Call::Send, Strategy::Reliable)
-            | (Call::Within, Strategy::Reliable | Strategy::BestEffort) => {
-                if caller == Caller::Thread {
-                    self.waits += 1;
-                    Expected::Waits
-                } else {
-                    Expected::Refused(Refusal::WouldWait)
-                }
-            }
-            (Call::Try, Strategy::Reliable | Strategy::BestEffort)
-            | (Call::Send, Strategy::BestEffort)
-            | (_, Strategy::KeepLatest) => {
-                let refused = Tally::one(encoded_bytes);
-                self.each_account(peer, |account| account.refused += refused);
-                Expected::Refused(Refusal::Full)
-            }
-        }
-    }
-
-    /// Room was found for it: it is queued, or its sender has it in hand.
-    pub(crate) fn accept(&mut self, message: Message, offer: Offer) {
-        let tally = message.tally();
-        self.each_account(message.peer, |account| account.accepted += tally);
-        let waiting = self.waiting();
-        self.peak.messages = self.peak.messages.max(waiting.messages + 1);
-        self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
-        if matches!(offer, Offer::WriteNow(_)) {
-            assert!(
-                self.hand.is_none() && self.queue.is_empty(),
-                "two writers, or past those that wait"
-            );
-            self.hand = Some(Hand {
-                messages: VecDeque::from([message]),
-                direct: true,
-                severed: None,
-            });
-        } else {
-            self.queue.push_back(message);
-            self.judge();
-        }
-    }
-
-    pub(crate) fn join(&mut self, ticket: Ticket, peer: PeerId, encoded_bytes: usize) {
-        self.line.push(Waiter {
-            ticket,
-            peer,
-            encoded_bytes,
-            state: TicketState::Waiting,
-            told: false,
-        });
-    }
-
-    /// Somebody leaves the line, to take the room granted or for good.
-    pub(crate) fn leave(&mut self, ticket: Ticket, redeems: bool) -> TicketState {
-        let index = self
-            .line
-            .iter()
-            .position(|waiter| waiter.ticket == ticket)
-            .expect("it is in line");
-        let waiter = self.line.remove(index);
-        // When it is redeemed the room passes on to the message.
-        if waiter.state == TicketState::Granted && !redeems {
-            self.hold(-(waiter.encoded_bytes as i64));
-        }
-        if waiter.state == TicketState::Waiting || !redeems {
-            self.grant();
-        }
-        self.tell_first();
-        waiter.state
-    }
-
-    /// Those who were granted room come one after the other.
-    fn tell_first(&mut self) {
-        let first = self
-            .line
-            .iter_mut()
-            .find(|waiter| waiter.state == TicketState::Granted);
-        if let Some(waiter) = first.filter(|waiter| !waiter.told) {
-            waiter.told = true;
-            self.told.push(waiter.ticket);
-        }
-    }
-
-    /// Serves the line from its front, as far as there is room.
-    pub(crate) fn grant(&mut self) {
-        while let Some(index) = self
-            .line
-            .iter()
-            .position(|waiter| waiter.state == TicketState::Waiting)
-        {
-            let encoded_bytes = self.line[index].encoded_bytes;
-            if !self.fits(encoded_bytes) {
-                break;
-            }
-            self.hold(encoded_bytes as i64);
-            self.line[index].state = TicketState::Granted;
-        }
-        self.tell_first();
-    }
-
-    /// A writer took these bytes of a stream.
-    pub(crate) fn take_bytes(&mut self, bytes: &[u8]) {
-        let mut messages = VecDeque::new();
-        let mut left = bytes;
-        while !left.is_empty() {
-            let front = self.queue.pop_front().expect("as much waits");
-            left = left
-                .strip_prefix(front.left())
-                .expect("a writer gets whole messages, or the rest of one, in order");
-            messages.push_back(front);
-        }
-        self.take(messages);
-    }
-
-    /// A writer took these datagrams.
-    pub(crate) fn take_datagrams<'a>(
-        &mut self,
-        datagrams: impl Iterator<Item = (PeerId, &'a [u8])>,
-    ) {
-        let mut messages = VecDeque::new();
-        for (peer, payload) in datagrams {
-            let front = self.queue.pop_front().expect("as many wait");
-            assert_eq!((front.peer, &*front.payload), (peer, payload));
-            messages.push_back(front);
-        }
-        self.take(messages);
-    }
-
-    fn take(&mut self, messages: VecDeque<Message>) {
-        assert!(self.hand.is_none(), "two writers");
-        assert!(matches!(self.stage, Stage::Open | Stage::Closing(_)));
-        self.hand = Some(Hand {
-            messages,
-            direct: false,
-            severed: None,
-        });
-    }
-
-    pub(crate) fn settle_stream(&mut self, written_bytes: usize) {
-        let Some(mut messages) = self.back_from_writing() else {
-            return;
-        };
-        let left = self.write(&mut messages, written_bytes, true);
-        assert_eq!(left, 0, "more was written than there was");
-        self.put_back(messages);
-    }
-
-    pub(crate) fn settle_datagrams(&mut self, sent: usize, stopped: Stopped) {
-        let Some(mut messages) = self.back_from_writing() else {
-            return;
-        };
-        for message in messages.drain(..sent) {
-            self.count_written(message, true);
-        }
-        if stopped == Stopped::Failed
-            && let Some(failed) = messages.pop_front()
-        {
-            self.fail(&failed);
-        }
-        self.put_back(messages);
-    }
-
-    pub(crate) fn settle_direct(&mut self, written: DirectWrite) {
-        let Some(mut messages) = self.back_from_writing() else {
-            return;
-        };
-        match written {
-            DirectWrite::Whole => {
-                let message = messages.pop_front().expect("its own message");
-                self.count_written(message, false);
-            }
-            DirectWrite::Failed => {
-                let message = messages.pop_front().expect("its own message");
-                self.fail(&message);
-            }
-            DirectWrite::Part(bytes) => {
-                if bytes > 0 {
-                    self.write(&mut messages, bytes, false);
-                }
-            }
-        }
-        self.put_back(messages);
     }
 
     pub(crate) fn closing(&mut self, cause: Discard) {
@@ -490,90 +277,6 @@ impl Model {
             .any(|waiter| waiter.state == TicketState::Waiting)
     }
 
-    /// Whether a message of this length would find room now, nobody being before it.
-    pub(crate) fn fits(&self, encoded_bytes: usize) -> bool {
-        self.fits_beside(self.waiting() + self.granted(), encoded_bytes, 0)
-    }
-
-    fn fits_beside(&self, held: Tally, encoded_bytes: usize, given_back_bytes: u64) -> bool {
-        let bytes = encoded_bytes as u64;
-        held.messages < self.limit.messages
-            && held.bytes + bytes <= self.limit.bytes
-            && self.total.as_ref().is_none_or(|total| {
-                let held_by_all = total.held_bytes.get() - given_back_bytes;
-                held.bytes + bytes + held_by_all <= total.limit_bytes
-            })
-    }
-
-    fn evict_for(&mut self, encoded_bytes: usize, peer: PeerId) -> bool {
-        let evictable = |message: &Message| message.peer == peer && message.written == 0;
-        let most = sum(self.queue.iter().filter(|message| evictable(message)));
-        let mut kept = self.waiting() + self.granted();
-        kept -= most;
-        if !self.fits_beside(kept, encoded_bytes, most.bytes) {
-            return false;
-        }
-        while !self.fits(encoded_bytes) {
-            let index = self.queue.iter().position(evictable);
-            let evicted = index.and_then(|index| self.queue.remove(index));
-            let evicted = evicted.expect("evicting all is enough").tally();
-            self.hold(-(evicted.bytes as i64));
-            self.each_account(peer, |account| account.discarded.evicted += evicted);
-            self.judge();
-        }
-        self.hold(encoded_bytes as i64);
-        true
-    }
-
-    /// The writer is back; `None` when its connection is over, and then all it held is given up.
-    fn back_from_writing(&mut self) -> Option<VecDeque<Message>> {
-        let hand = self.hand.take().expect("somebody was writing");
-        let Some(cause) = hand.severed else {
-            return Some(hand.messages);
-        };
-        for message in &hand.messages {
-            self.give_up(message, cause);
-        }
-        self.judge();
-        self.grant();
-        None
-    }
-
-    /// Returns the bytes that were written beyond what there was.
-    fn write(&mut self, messages: &mut VecDeque<Message>, bytes: usize, queued: bool) -> usize {
-        let mut left = bytes;
-        while let Some(front) = messages.front_mut() {
-            if left < front.left().len() {
-                self.account.written.bytes += left as u64;
-                front.written += left;
-                self.hold(-(left as i64));
-                return 0;
-            }
-            left -= front.left().len();
-            let message = messages.pop_front().expect("it is the front");
-            self.count_written(message, queued);
-        }
-        left
-    }
-
-    fn count_written(&mut self, mut message: Message, queued: bool) {
-        let tally = message.tally();
-        self.hold(-(tally.bytes as i64));
-        self.each_account(message.peer, |account| account.written += tally);
-        self.noted += u64::from(queued);
-        message.written = message.encoded.len();
-        self.written
-            .last_mut()
-            .expect("a connection is open")
-            .push(message);
-    }
-
-    fn fail(&mut self, message: &Message) {
-        let tally = message.tally();
-        self.hold(-(tally.bytes as i64));
-        self.each_account(message.peer, |account| account.discarded.failed += tally);
-    }
-
     fn give_up(&mut self, message: &Message, cause: Discard) {
         let tally = message.tally();
         self.hold(-(tally.bytes as i64));
@@ -581,22 +284,6 @@ impl Model {
             Discard::ConnectionLost => account.discarded.connection_lost += tally,
             Discard::Closed => account.discarded.closed += tally,
         });
-    }
-
-    fn put_back(&mut self, mut messages: VecDeque<Message>) {
-        while let Some(message) = messages.pop_back() {
-            let departed = if self.shared {
-                self.peer(message.peer).departed
-            } else {
-                None
-            };
-            match departed {
-                Some(cause) => self.give_up(&message, cause),
-                None => self.queue.push_front(message),
-            }
-        }
-        self.judge();
-        self.grant();
     }
 
     fn dismiss(&mut self, peer: Option<PeerId>, state: TicketState) {

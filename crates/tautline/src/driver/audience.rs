@@ -51,8 +51,9 @@ impl Audience {
     }
 
     /// The last calls. When this returns no callback of the link runs or will run, and what the handler
-    /// held is gone. Whatever a handler does here, the end goes on.
-    pub(crate) fn end(&mut self, generation: u64, unsent: Unsent, reason: Reason) {
+    /// held is gone. Whatever a handler does here, the end goes on. The link's `finish` is left to the
+    /// caller: whoever waits for the end finds everything else settled.
+    pub(crate) fn end(&mut self, generation: u64, unsent: Unsent, reason: &Reason) {
         let shared = Arc::clone(self.shared());
         if generation > 0 {
             shared.set_closed(unsent);
@@ -70,7 +71,6 @@ impl Audience {
         let _ = self.tell(|handler, link| handler.ended(link, &ended));
         let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
         let _ = contain(|| drop(handler));
-        shared.finish(reason);
     }
 
     /// Calls the handler.

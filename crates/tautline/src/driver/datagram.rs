@@ -414,8 +414,9 @@ impl DatagramDriver {
             queued,
             kernel_bytes: None,
         };
-        peer.audience.end(1, unsent, reason);
+        peer.audience.end(1, unsent, &reason);
         self.server.peer_ended(&shared);
+        shared.finish(reason);
     }
 }
 

@@ -716,10 +716,11 @@ impl LinkDriver {
             queued,
             kernel_bytes: ending.kernel_bytes,
         };
-        self.audience.end(ending.generation, unsent, ending.reason);
+        self.audience.end(ending.generation, unsent, &ending.reason);
         if let Some(server) = self.server.take() {
             server.peer_ended(&shared);
         }
+        shared.finish(ending.reason);
         Alive::No
     }
 

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tautline::{
-    FlushError, Handler, IoThread, Link, LinkOptions, Reason, Received, SendError, ServerOptions,
-    Unsent,
+    FlushError, Handler, Link, LinkOptions, Reason, Received, SendError, ServerOptions, Unsent,
 };
 
 use crate::common::*;
@@ -71,21 +70,6 @@ fn close_writes_what_waits_and_reads_to_the_peers_end(transport: Transport) {
             if last == b"last words" && matches!(closed.reason, Reason::Closed)),
         "{messages:?}"
     );
-}
-
-/// A link whose peer does not read, with little room in the kernel; its queue is full.
-fn stalled(io: &IoThread, transport: Transport, handler: Recorder) -> (Link, RawStream) {
-    let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let options = LinkOptions {
-        queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
-        ..framed(transport)
-    };
-    let (link, peer) = client_of_raw(io, &listener, options, handler);
-    let sender = link.clone();
-    // In a callback, which gives up when the kernel is full and the queue too.
-    inside_callback(io, move || while sender.send(&[0; 996]).is_ok() {});
-    (link, peer)
 }
 
 fn close_returns_what_a_stalled_peer_did_not_take(transport: Transport) {
@@ -560,72 +544,13 @@ fn close_and_abort_and_drop_at_once_end_it_once(transport: Transport) {
 fn act_in(transport: Transport, wanted: &'static str, act: fn(&Link)) -> Vec<Told> {
     let io = start();
     let told = live_through_all(&io, transport, move |link, told| {
-        if kind(told) == wanted {
+        if told.kind() == wanted {
             act(link);
         }
     });
     // The thread lives.
     let_turn(&io);
     told
-}
-
-/// One life of a link in which each kind of callback comes, unless one of them ends it.
-fn live_through_all(
-    io: &IoThread,
-    transport: Transport,
-    act: impl FnMut(&Link, &Told) + Send + 'static,
-) -> Vec<Told> {
-    let (handler, inbox) = recorder_that(act);
-    let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let options = LinkOptions {
-        queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
-        ..half_open(transport)
-    };
-    let (link, mut peer) = client_of_raw(io, &listener, options, handler);
-    // What it says may come too late.
-    let _ = peer.write_all(&frame(b"message"));
-    let sender = link.clone();
-    inside_callback(io, move || while sender.send(&[0; 996]).is_ok() {});
-    let _ = peer.try_end();
-    let mut told = inbox.all_up_to(|told| matches!(told, Told::Event(_)));
-    if matches!(told.last(), Some(Told::Event(_))) {
-        peer.vanish();
-        told.append(&mut inbox.all_up_to(|_| false));
-    }
-    assert!(matches!(told.pop(), Some(Told::Dropped)));
-    told
-}
-
-fn kind(told: &Told) -> &'static str {
-    match told {
-        Told::Opened(_) => "opened",
-        Told::Message(..) => "message",
-        Told::Pressure(_) => "pressure",
-        Told::Closed(_) => "closed",
-        Told::Ended(_) => "ended",
-        Told::Event(_) => "event",
-        Told::Dropped => "dropped",
-    }
-}
-
-const CALLBACKS: [&str; 6] = ["opened", "message", "pressure", "event", "closed", "ended"];
-
-fn expect_order(told: &[Told], acted_in: &str) {
-    let kinds: Vec<_> = told.iter().map(kind).collect();
-    assert_eq!(kinds[0], "opened", "{acted_in}: {kinds:?}");
-    assert_eq!(
-        kinds[kinds.len() - 2..],
-        ["closed", "ended"],
-        "{acted_in}: {kinds:?}"
-    );
-    let pressure = kinds.iter().filter(|kind| **kind == "pressure").count();
-    assert_eq!(pressure % 2, 0, "On and Off: {acted_in}: {kinds:?}");
-    for once in ["opened", "closed", "ended"] {
-        let times = kinds.iter().filter(|kind| **kind == once).count();
-        assert_eq!(times, 1, "{acted_in}: {kinds:?}");
-    }
-    assert!(kinds.contains(&acted_in), "{acted_in}: {kinds:?}");
 }
 
 fn in_every_callback_it_can_be_closed(transport: Transport) {
@@ -664,7 +589,7 @@ fn in_every_callback_its_server_can_be_dropped(transport: Transport) {
     for wanted in ["opened", "message", "event", "closed", "ended"] {
         let (give, given) = mpsc::channel::<Served>();
         let (handler, inbox) = recorder_that(move |_, told| {
-            if kind(told) == wanted {
+            if told.kind() == wanted {
                 drop(given.recv_timeout(WATCHDOG).unwrap());
             }
         });
@@ -698,7 +623,7 @@ fn in_every_callback_another_link_can_be_closed(transport: Transport) {
         let (other, _other_peer) = reach(&io, transport, framed(transport), other_handler);
         give.send(other).unwrap();
         let told = live_through_all(&io, transport, move |_, told| {
-            if kind(told) == wanted
+            if told.kind() == wanted
                 && let Ok(other) = given.try_recv()
             {
                 other.close(Duration::ZERO);

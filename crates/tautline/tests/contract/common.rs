@@ -4,16 +4,19 @@ mod inbox;
 mod process;
 mod raw;
 mod rig;
+pub(crate) mod sys;
 mod transport;
+mod whole_life;
 
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
-pub(crate) use process::{child, in_child, thread_ids};
+pub(crate) use process::{child, in_child, reserved_bytes, thread_ids};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
     Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
-    server_of_raw, start,
+    server_of_raw, stalled, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
+pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -51,6 +54,12 @@ pub(crate) fn watched(test: fn()) {
     let over = ended.recv_timeout(3 * WATCHDOG);
     assert_eq!(over, Err(RecvTimeoutError::Disconnected), "it is stuck");
     if let Err(panic) = running.unwrap().join() {
+        let is_text = panic.is::<String>() || panic.is::<&str>();
+        if !is_text {
+            // The harness would drop it, and some tests panic with what panics when it is dropped.
+            std::mem::forget(panic);
+            panic!("it panicked with something that is no text");
+        }
         resume_unwind(panic);
     }
 }
@@ -61,6 +70,27 @@ pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     while !so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::yield_now();
+    }
+}
+
+/// Numbers from a seed (xorshift): the same each time.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// One of 0 to `limit`, without that.
+    pub(crate) const fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
     }
 }
 

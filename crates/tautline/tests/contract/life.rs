@@ -309,16 +309,10 @@ struct Stalled {
     flusher: JoinHandle<Result<(), FlushError>>,
 }
 
-fn stalled(transport: Transport) -> Stalled {
+fn crowd_that_waits(transport: Transport) -> Stalled {
     let io = start();
-    let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let options = LinkOptions {
-        queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
-        ..framed(transport)
-    };
     let (handler, inbox) = recorder();
-    let (link, peer) = client_of_raw(&io, &listener, options, handler);
+    let (link, peer) = stalled(&io, transport, handler);
     let send = |link: Link| {
         move || loop {
             if let Err(error) = link.send(&[0; 996]) {
@@ -327,10 +321,7 @@ fn stalled(transport: Transport) -> Stalled {
         }
     };
     let senders = (0..4).map(|_| thread::spawn(send(link.clone()))).collect();
-    until("pressure is on and sends wait", || {
-        let sending = link.statistics().sending;
-        sending.waits >= 4 && sending.waiting.bytes > 9000
-    });
+    until("all wait", || link.statistics().sending.waits >= 4);
     let flushing = link.clone();
     let flusher = thread::spawn(move || flushing.flush(WATCHDOG));
     Stalled {
@@ -350,7 +341,7 @@ fn expect_all(senders: Vec<JoinHandle<SendError>>, expected: SendError) {
 }
 
 fn waiters_get_not_connected_when_the_peer_vanishes(transport: Transport) {
-    let stalled = stalled(transport);
+    let stalled = crowd_that_waits(transport);
     stalled.peer.vanish();
     expect_all(stalled.senders, SendError::NotConnected);
     let flushed = stalled.flusher.join().unwrap();
@@ -363,7 +354,7 @@ fn waiters_get_not_connected_when_the_peer_vanishes(transport: Transport) {
 /// The peer says that it will send no more, and does not read either: what waits has no hope but
 /// the few seconds that such a peer is given, and whoever waits for room has none.
 fn waiters_get_not_connected_when_the_peer_ends(transport: Transport) {
-    let stalled = stalled(transport);
+    let stalled = crowd_that_waits(transport);
     stalled.peer.end();
     expect_all(stalled.senders, SendError::NotConnected);
     assert_eq!(stalled.link.try_send(b"a"), Err(SendError::NotConnected));
@@ -377,7 +368,7 @@ fn waiters_get_not_connected_when_the_peer_ends(transport: Transport) {
 fn waiters_get_closed_when_this_side_ends(transport: Transport) {
     let ends: [fn(&Link); 2] = [|link| _ = link.close(Duration::ZERO), Link::abort];
     for end in ends {
-        let stalled = stalled(transport);
+        let stalled = crowd_that_waits(transport);
         end(&stalled.link);
         expect_all(stalled.senders, SendError::Closed);
         let flushed = stalled.flusher.join().unwrap();
@@ -387,7 +378,7 @@ fn waiters_get_closed_when_this_side_ends(transport: Transport) {
 }
 
 fn what_waited_for_a_lost_connection_is_counted_and_told(transport: Transport) {
-    let stalled = stalled(transport);
+    let stalled = crowd_that_waits(transport);
     let sent = stalled.link.statistics().sending;
     assert!(sent.closes(), "{sent:?}");
     stalled.peer.vanish();

@@ -161,9 +161,7 @@ fn two_peers(io: &tautline::IoThread, transport: Transport) -> (Served, [Link; 2
     let served = Served::listen(io, transport, options, handlers);
     let reach = || {
         let raw = RawStream::connect(&served.server.local_address());
-        let link = served.peer();
-        link.wait_open(WATCHDOG).unwrap();
-        (link, raw)
+        (served.peer(), raw)
     };
     let ((one, raw_one), (two, raw_two)) = (reach(), reach());
     (served, [one, two], [raw_one, raw_two])
@@ -218,7 +216,6 @@ fn a_message_larger_than_the_servers_total_is_too_large(transport: Transport) {
     };
     let (served, mut raw) = server_of_raw(&io, transport, options, recorder().0);
     let peer = served.peer();
-    peer.wait_open(WATCHDOG).unwrap();
     let refused = Err(SendError::TooLarge { limit: 9996 });
     assert_eq!(peer.send(&[0; 9997]), refused);
     assert_eq!(peer.try_send(&[0; 9997]), refused);
@@ -238,22 +235,20 @@ fn one_peer_too_many_is_turned_away_until_another_leaves(transport: Transport) {
     let address = served.server.local_address();
     let first = RawStream::connect(&address);
     let mut second = RawStream::connect(&address);
-    served.peer().wait_open(WATCHDOG).unwrap();
-    let peer = served.peer();
+    let (_, peer) = (served.peer(), served.peer());
 
     let mut third = RawStream::connect(&address);
     third.expect_cut_off();
     assert_eq!(served.server.statistics().turned_away, 1);
     assert_eq!(served.server.statistics().connected, 2);
     // Those who were there do not notice.
-    peer.wait_open(WATCHDOG).unwrap();
     peer.send(b"still here").unwrap();
     assert_eq!(second.read_frame(), b"still here");
 
     drop(first);
     until("one has left", || served.server.statistics().connected == 1);
     let _fourth = RawStream::connect(&address);
-    served.peer().wait_open(WATCHDOG).unwrap();
+    assert!(served.peer().is_open());
     let statistics = served.server.statistics();
     assert_eq!((statistics.accepted, statistics.turned_away), (3, 1));
 }

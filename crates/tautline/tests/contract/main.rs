@@ -6,9 +6,17 @@
 
 mod common;
 
+mod accounting;
+mod bad_peers;
+mod callbacks;
 mod closing;
+mod crowd;
+mod datagrams;
 mod life;
 mod limits;
+mod options;
 mod pressure;
 mod reading;
 mod sending;
+mod threads;
+mod uds;

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tautline::{FlushError, IoThread, Link, LinkOptions, SendError, Strategy, Tally};
+use tautline::{
+    FlushError, IoThread, Link, LinkOptions, SendError, ServerOptions, Strategy, Tally,
+};
 
 use crate::common::*;
 
@@ -20,6 +22,7 @@ over! {
     larger_than_the_frame_limit_is_too_large_always: tcp uds udp;
     larger_than_a_datagram_is_too_large_always: udp;
     before_it_is_open_a_send_says_not_connected: tcp uds;
+    before_it_is_open_a_servers_peer_says_not_connected: tcp uds udp;
     after_close_a_send_says_closed: tcp uds udp;
     in_a_callback_a_full_queue_is_flushed_once_before_would_deadlock: tcp uds;
     in_a_callback_of_another_thread_it_is_the_same: tcp uds;
@@ -298,6 +301,36 @@ fn before_it_is_open_a_send_says_not_connected(transport: Transport) {
     drop(gate);
     link.wait_open(WATCHDOG).unwrap();
     assert_eq!(link.send(b"a"), Ok(()));
+}
+
+/// The accept callback has the link in its hands before it is one. Over UDP what it sent was once
+/// taken, and went nowhere.
+fn before_it_is_open_a_servers_peer_says_not_connected(transport: Transport) {
+    let io = start();
+    let place = fresh(transport);
+    let options = ServerOptions {
+        link: framed(transport),
+        ..ServerOptions::default()
+    };
+    let (tell, told) = mpsc::channel();
+    let accept = move |peer: &Link| {
+        let sent = [peer.send(b"a"), peer.try_send(b"a")];
+        tell.send((sent, peer.clone())).unwrap();
+        Ok(recorder().0)
+    };
+    let server = io.listen(&place.address, options, accept).unwrap();
+    let (handler, inbox) = recorder();
+    let link = io
+        .connect(&server.local_address(), framed(transport), handler)
+        .unwrap();
+    inbox.expect_opened();
+    link.send(b"hello").unwrap();
+    let (sent, peer) = told.recv_timeout(WATCHDOG).unwrap();
+    assert_eq!(sent, [Err(SendError::NotConnected); 2]);
+    peer.wait_open(WATCHDOG).unwrap();
+    assert_eq!(peer.send(b"now"), Ok(()));
+    assert_eq!(inbox.expect_message(), b"now");
+    assert_eq!(peer.statistics().sending.accepted.messages, 1);
 }
 
 fn after_close_a_send_says_closed(transport: Transport) {

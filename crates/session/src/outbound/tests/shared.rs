@@ -103,6 +103,18 @@ fn each_peer_has_its_own_account_and_the_queue_the_sum() {
 }
 
 #[test]
+fn a_datagram_that_the_kernel_refuses_its_sender_for_good_counts_as_failed() {
+    let (mut rig, one, _) = shared(Strategy::Reliable, 100, 8);
+    let token = rig.write_now_to(one, b"abc");
+    rig.settle_direct_to(one, token, b"abc", DirectWrite::Failed);
+    for statistics in [rig.outbound.statistics(), rig.outbound.peer_statistics(one)] {
+        assert_eq!(statistics.discarded.failed, tally(1, 3));
+        assert_eq!(statistics.written, tally(0, 0));
+    }
+    assert!(rig.outbound.is_drained());
+}
+
+#[test]
 fn every_datagram_is_a_call_and_so_is_the_one_that_did_not_go() {
     let (mut rig, one, _) = shared(Strategy::BestEffort, 100, 8);
     for _ in 0..3 {

@@ -167,6 +167,44 @@ fn the_third_send_in_a_row_within_a_microsecond_is_gathered() {
 }
 
 #[test]
+fn time_that_a_sender_spends_waking_the_driver_is_no_pause_of_its_own() {
+    for (woken, gathered) in [(true, true), (false, false)] {
+        let mut rig = Rig::open(Strategy::Reliable, 100, 8);
+        rig.desk.step_ns.set(0);
+        rig.desk.now_ns.set(5_000);
+        for _ in 0..3 {
+            let token = rig.write_now(b"a");
+            rig.settle_direct(token, b"a", DirectWrite::Whole);
+        }
+        let offer = rig.offer(b"a", Call::Try, Caller::Thread);
+        assert_eq!(offer, Offer::Queued { wake: true });
+        rig.drain();
+        // The call took five microseconds, in which the driver wrote.
+        rig.desk.now_ns.set(10_000);
+        if woken {
+            rig.outbound.woke_driver(10_000);
+        }
+        rig.desk.now_ns.set(10_999);
+        let offer = rig.offer(b"a", Call::Try, Caller::Thread);
+        assert_eq!(matches!(offer, Offer::Queued { .. }), gathered);
+    }
+}
+
+#[test]
+fn a_callback_that_needs_room_tries_a_kernel_that_was_full() {
+    let mut rig = Rig::open(Strategy::Reliable, 100, 8);
+    rig.queue(b"abc");
+    let taken = rig.take();
+    rig.settle(taken, 0);
+    assert!(rig.outbound.take(Caller::Callback, &rig.desk).is_none());
+    let taken = rig.outbound.take_more(Caller::Callback, &rig.desk).unwrap();
+    assert_eq!(taken.bytes(), b"abc");
+    // One writer at a time, also for those who try harder.
+    assert!(rig.outbound.take_more(Caller::Driver, &rig.desk).is_none());
+    rig.settle(taken, 3);
+}
+
+#[test]
 fn the_driver_is_called_once_until_it_comes_and_again_when_the_writer_left_something() {
     let mut rig = Rig::open(Strategy::Reliable, 100, 8);
     let offer = rig.offer(b"a", Call::Try, Caller::Driver);

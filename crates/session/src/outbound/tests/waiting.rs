@@ -30,11 +30,11 @@ fn waits_are_served_in_order_and_only_those_that_now_fit_are_told() {
     assert_eq!(rig.told(), [first]);
     assert_eq!(rig.outbound.ticket(second), TicketState::Waiting);
     let offer = rig.redeem(first, b"aaa");
-    assert_eq!(offer, Offer::Queued { wake: false });
+    assert!(matches!(offer, Offer::Queued { .. }), "{offer:?}");
     assert_eq!(rig.told(), [second]);
     assert_eq!(rig.outbound.ticket(second), TicketState::Granted);
     let offer = rig.redeem(second, b"bbb");
-    assert_eq!(offer, Offer::Queued { wake: false });
+    assert!(matches!(offer, Offer::Queued { .. }), "{offer:?}");
     assert_eq!(rig.told(), []);
     assert_eq!(rig.outbound.ticket(third), TicketState::Waiting);
     write(&mut rig, 1);

@@ -72,7 +72,11 @@ impl Link {
 
     fn compare_line(&self) {
         for waiter in &self.model.line {
-            assert_eq!(self.outbound.ticket(waiter.ticket), waiter.state);
+            let expected = match waiter.state {
+                TicketState::Granted if !waiter.told => TicketState::Waiting,
+                state => state,
+            };
+            assert_eq!(self.outbound.ticket(waiter.ticket), expected);
         }
         let mut waiting = self
             .model
@@ -141,11 +145,11 @@ impl Link {
 
     /// Nobody has a reason to do anything: then everything is done.
     pub(crate) fn is_quiet(&mut self) {
-        let open = matches!(self.model.stage, Stage::Open | Stage::Closing);
+        let open = matches!(self.model.stage, Stage::Open | Stage::Closing(_));
         assert!(!self.outbound.is_writing());
         assert!(!open || self.outbound.is_drained(), "left lying");
         assert!(self.model.line.is_empty(), "waits for ever");
-        if self.model.stage == Stage::Closing && !self.plan.direct {
+        if matches!(self.model.stage, Stage::Closing(_)) && !self.plan.direct {
             assert!(
                 self.driver.saw_the_last_written,
                 "the driver was not told that it may end the link"
@@ -159,7 +163,7 @@ impl Link {
 
     /// The last step of a life: the link ends, and each connection carried what it should have.
     pub(crate) fn ends(&mut self, random: &mut Random) {
-        let alive = matches!(self.model.stage, Stage::Open | Stage::Closing);
+        let alive = matches!(self.model.stage, Stage::Open | Stage::Closing(_));
         if alive {
             let wire = self.wires.last().expect("one is open");
             assert!(wire.has_read_everything());
@@ -179,6 +183,7 @@ impl Link {
             }
         }
         self.end(Discard::Closed, random);
+        self.poll_pressure();
         self.check();
         let statistics = self.outbound.statistics();
         let gone = statistics.written + statistics.discarded.total();

@@ -13,6 +13,7 @@ impl Link {
             // It goes on in the same turn.
             None if self.driver.ready && random.one_in(2) => {
                 self.driver.ready = false;
+                self.driver.saw_the_last_written |= self.outbound.is_drained();
                 self.take(Caller::Driver, true);
             }
             None => {
@@ -62,7 +63,7 @@ impl Link {
         } else {
             self.outbound.take(caller, &*self.desk)
         };
-        let open = matches!(self.model.stage, Stage::Open | Stage::Closing);
+        let open = matches!(self.model.stage, Stage::Open | Stage::Closing(_));
         let free = open && !self.model.is_writing();
         let tries = more || caller == Caller::Driver || !self.kernel_was_full;
         if (free && tries) || (caller == Caller::Driver && !more) {

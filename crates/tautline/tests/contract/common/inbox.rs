@@ -21,6 +21,20 @@ pub(crate) enum Told {
     Dropped,
 }
 
+impl Told {
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Opened(_) => "opened",
+            Self::Message(..) => "message",
+            Self::Pressure(_) => "pressure",
+            Self::Closed(_) => "closed",
+            Self::Ended(_) => "ended",
+            Self::Event(_) => "event",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 /// An [`Event`] that can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {

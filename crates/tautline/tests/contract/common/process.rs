@@ -17,6 +17,14 @@ pub(crate) fn thread_ids(name: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Memory that this process has set aside, touched or not.
+pub(crate) fn reserved_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse::<u64>().unwrap() * 1024
+}
+
 /// Runs this test once more, alone in a process of its own, which a shell prepares first.
 pub(crate) fn child(test: &str, prepare: &str) {
     let this = std::env::current_exe().unwrap();

@@ -44,6 +44,21 @@ pub(crate) fn client_of_raw(
     (link, peer)
 }
 
+/// A link whose peer does not read, with little room in the kernel; its queue is full.
+pub(crate) fn stalled(io: &IoThread, transport: Transport, handler: Recorder) -> (Link, RawStream) {
+    let listener = RawListener::bind(transport).with_receive_buffer(4096);
+    let options = LinkOptions {
+        queue_limit_bytes: 10_000,
+        send_buffer_bytes: Some(16 * 1024),
+        ..framed(transport)
+    };
+    let (link, peer) = client_of_raw(io, &listener, options, handler);
+    let sender = link.clone();
+    // In a callback, which gives up when the kernel is full and the queue too.
+    inside_callback(io, move || while sender.send(&[0; 996]).is_ok() {});
+    (link, peer)
+}
+
 /// A link of ours, open, to a raw peer on any transport.
 pub(crate) fn reach(
     io: &IoThread,
@@ -113,9 +128,12 @@ impl Served {
         }
     }
 
-    /// The next peer that was accepted.
+    /// The next peer that was accepted, and has opened.
     pub(crate) fn peer(&self) -> Link {
-        self.peers.recv_timeout(WATCHDOG).unwrap()
+        let peer = self.peers.recv_timeout(WATCHDOG).unwrap();
+        // It was given to us by the accept callback. Its handler may end it at once.
+        let _ = peer.wait_open(WATCHDOG);
+        peer
     }
 }
 
@@ -175,7 +193,6 @@ impl Pair {
             client.send(GREETING).unwrap();
         }
         let peer = served.peer();
-        peer.wait_open(WATCHDOG).unwrap();
         Self {
             client,
             client_inbox,

@@ -1,5 +1,7 @@
 //! The transports, and fresh addresses on them.
 
+use std::path::PathBuf;
+
 use tautline::{Address, Framing, UdsName};
 use tempfile::TempDir;
 
@@ -66,5 +68,15 @@ pub(crate) fn fresh(transport: Transport) -> Place {
     Place {
         address,
         _folder: folder,
+    }
+}
+
+impl Place {
+    /// The file of a Unix socket.
+    pub(crate) fn path(&self) -> PathBuf {
+        match &self.address {
+            Address::Uds(UdsName::Path(path)) => path.clone(),
+            other => panic!("{other} has no file"),
+        }
     }
 }

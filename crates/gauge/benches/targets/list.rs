@@ -1,0 +1,463 @@
+//! The targets: what runs beside what, under which condition, and what the ratio has to be.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use tautline::Strategy;
+use tautline_gauge::plan::{Placement, Transport};
+
+use super::options::Options;
+use super::stream::Gather;
+
+/// One of the library's targets. Numbers missing here are measured elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) enum Target {
+    T1,
+    T2,
+    T3,
+    T4,
+    T5,
+    T6,
+    T8,
+    T9,
+    T15,
+}
+
+impl Target {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::T1,
+        Self::T2,
+        Self::T3,
+        Self::T4,
+        Self::T5,
+        Self::T6,
+        Self::T8,
+        Self::T9,
+        Self::T15,
+    ];
+
+    /// What is compared, in words.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::T1 => "direct echo p50 / blocking control",
+            Self::T2 => "callback echo p50 / blocking control on one core, / raw epoll awake",
+            Self::T3 => {
+                "direct echo p50 with 50 us of spin / raw poll with yield, / blocking control"
+            }
+            Self::T4 => "reliable stream, 64 B tcp / raw writers that coalesce or write each",
+            Self::T5 => "reliable stream, 64 B uds / raw writer that writes each",
+            Self::T6 => "reliable stream of large messages / the best of four raw writers",
+            Self::T8 => "received rate of 64 B, reliable / besteffort that yields after a refusal",
+            Self::T9 => "256 pipelined echoes, callback server / raw server that writes each reply",
+            Self::T15 => "try_send p99 beside a thread that sends through the same link",
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::T1 => "T1",
+            Self::T2 => "T2",
+            Self::T3 => "T3",
+            Self::T4 => "T4",
+            Self::T5 => "T5",
+            Self::T6 => "T6",
+            Self::T8 => "T8",
+            Self::T9 => "T9",
+            Self::T15 => "T15",
+        })
+    }
+}
+
+impl FromStr for Target {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|target| target.to_string().eq_ignore_ascii_case(text));
+        found.ok_or("no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15")
+    }
+}
+
+/// How the threads sit and whether CPUs may halt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Condition {
+    /// Both ends on one CPU: it never halts in between.
+    OneCore,
+    /// Two CPUs that are kept from halting.
+    Awake,
+    /// Two CPUs as booted, in an exchange in which they would halt.
+    Halting,
+    /// Two CPUs as booted.
+    Split,
+}
+
+impl Condition {
+    pub(crate) const fn placement(self) -> Placement {
+        match self {
+            Self::OneCore => Placement::Same,
+            Self::Awake | Self::Halting | Self::Split => Placement::Split,
+        }
+    }
+
+    pub(crate) const fn stays_awake(self) -> bool {
+        matches!(self, Self::Awake)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "one-core" => Ok(Self::OneCore),
+            "awake" => Ok(Self::Awake),
+            "halting" => Ok(Self::Halting),
+            "split" => Ok(Self::Split),
+            _ => Err("no such condition; there are one-core awake halting split"),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::OneCore => "one core",
+            Self::Awake => "awake",
+            Self::Halting => "halting",
+            Self::Split => "split",
+        })
+    }
+}
+
+/// What runs on one side of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SideKind {
+    /// `DirectLink` at both ends.
+    Direct,
+    /// The same, polling for a while before it sleeps.
+    Spin,
+    /// Client and server in callbacks, each on an I/O thread of its own.
+    Callback,
+    /// Raw blocking sockets.
+    Blocking,
+    /// Raw sockets that never block, polled with `sched_yield`.
+    PollYield,
+    /// Raw sockets on level-triggered epoll, answered inline.
+    Epoll,
+    /// A link's stream to a callback server.
+    Link(Strategy),
+    /// A raw stream to a raw receiver.
+    Raw(Gather),
+    /// Pipelined echoes over a callback server.
+    BatchCallback,
+    /// Pipelined echoes over a raw server that writes each reply.
+    BatchEach,
+    /// `try_send` while another thread is in the system call of its own send.
+    TrySendCaught,
+    /// `try_send` while another thread sends without a pause.
+    TrySendFlooded,
+    /// A push onto a queue behind a mutex that nobody else wants.
+    MutexPush,
+}
+
+impl SideKind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Spin => "spin",
+            Self::Callback => "callback",
+            Self::Blocking => "blocking",
+            Self::PollYield => "poll+yield",
+            Self::Epoll => "epoll",
+            Self::Link(Strategy::Reliable) => "reliable",
+            Self::Link(Strategy::BestEffort) => "besteffort",
+            Self::Link(Strategy::KeepLatest) => "keeplatest",
+            Self::Raw(gather) => gather.name(),
+            Self::BatchCallback => "callback",
+            Self::BatchEach => "write each",
+            Self::TrySendCaught => "in its call",
+            Self::TrySendFlooded => "flooded",
+            Self::MutexPush => "mutex push",
+        }
+    }
+}
+
+/// What is required of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    RatioAtMost(f64),
+    RatioAtLeast(f64),
+    RatioWithin(f64, f64),
+    /// Of the product's figure itself, in nanoseconds.
+    NanosecondsAtMost(f64),
+    /// Nothing: the row is there to explain another.
+    Reported,
+}
+
+/// One row to come: the product against one control, or against the best of several.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Comparison {
+    pub(crate) product: SideKind,
+    /// One of the group's controls; where there are several, the one with the best median.
+    pub(crate) controls: Vec<SideKind>,
+    pub(crate) limit: Limit,
+}
+
+/// Sides that run in the same rounds, and the rows that come of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) target: Target,
+    pub(crate) condition: Condition,
+    pub(crate) transport: Transport,
+    pub(crate) payload_bytes: usize,
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+impl Group {
+    /// Every side, each once.
+    pub(crate) fn sides(&self) -> Vec<SideKind> {
+        let mut sides = Vec::new();
+        for comparison in &self.comparisons {
+            for side in [&comparison.product]
+                .into_iter()
+                .chain(&comparison.controls)
+            {
+                if !sides.contains(side) {
+                    sides.push(*side);
+                }
+            }
+        }
+        sides
+    }
+}
+
+/// The groups of `target` that were asked for, in the order in which they run.
+pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
+    let mut groups = match target {
+        Target::T1 => direct_echo(),
+        Target::T2 => callback_echo(),
+        Target::T3 => spinning_echo(),
+        Target::T4 => small_stream_over_tcp(),
+        Target::T5 => small_stream_over_uds(),
+        Target::T6 => large_stream(),
+        Target::T8 => strategies(),
+        Target::T9 => pipelined(),
+        Target::T15 => try_send(),
+    };
+    groups.retain(|group| options.keeps(group));
+    groups
+}
+
+fn direct_echo() -> Vec<Group> {
+    each_echo(
+        Target::T1,
+        &[Condition::OneCore, Condition::Awake],
+        |_, _| {
+            vec![against(
+                SideKind::Direct,
+                SideKind::Blocking,
+                Limit::RatioAtMost(1.05),
+            )]
+        },
+    )
+}
+
+fn callback_echo() -> Vec<Group> {
+    let conditions = [Condition::OneCore, Condition::Awake];
+    each_echo(Target::T2, &conditions, |condition, transport| {
+        let (control, most) = match (condition, transport) {
+            (Condition::OneCore, Transport::Udp) => (SideKind::Blocking, 1.25),
+            (Condition::OneCore, Transport::Tcp | Transport::Uds) => (SideKind::Blocking, 1.15),
+            (Condition::Awake | Condition::Halting | Condition::Split, _) => (SideKind::Epoll, 1.1),
+        };
+        let mut comparisons = vec![against(
+            SideKind::Callback,
+            control,
+            Limit::RatioAtMost(most),
+        )];
+        if control != SideKind::Epoll {
+            // What any callback costs on this machine.
+            comparisons.push(against(
+                SideKind::Callback,
+                SideKind::Epoll,
+                Limit::Reported,
+            ));
+        }
+        comparisons
+    })
+}
+
+fn spinning_echo() -> Vec<Group> {
+    let mut groups = each_echo(Target::T3, &[Condition::Halting], |_, transport| {
+        let beside_polling = match transport {
+            Transport::Udp => 1.3,
+            Transport::Tcp | Transport::Uds => 1.2,
+        };
+        vec![
+            against(
+                SideKind::Spin,
+                SideKind::PollYield,
+                Limit::RatioAtMost(beside_polling),
+            ),
+            against(SideKind::Spin, SideKind::Blocking, Limit::RatioAtMost(0.2)),
+        ]
+    });
+    groups.retain(|group| group.payload_bytes <= 16 * 1024);
+    groups
+}
+
+fn small_stream_over_tcp() -> Vec<Group> {
+    let cell = |condition, beside_coalescing, beside_each| Group {
+        target: Target::T4,
+        condition,
+        transport: Transport::Tcp,
+        payload_bytes: SMALL,
+        comparisons: vec![
+            against(RELIABLE, COALESCE, Limit::RatioAtLeast(beside_coalescing)),
+            against(RELIABLE, WRITE_EACH, Limit::RatioAtLeast(beside_each)),
+        ],
+    };
+    vec![
+        cell(Condition::Split, 0.4, 100.0),
+        cell(Condition::OneCore, 0.6, 40.0),
+    ]
+}
+
+fn small_stream_over_uds() -> Vec<Group> {
+    let cell = |condition, beside_each| Group {
+        target: Target::T5,
+        condition,
+        transport: Transport::Uds,
+        payload_bytes: SMALL,
+        comparisons: vec![against(
+            RELIABLE,
+            WRITE_EACH,
+            Limit::RatioAtLeast(beside_each),
+        )],
+    };
+    vec![cell(Condition::Split, 20.0), cell(Condition::OneCore, 40.0)]
+}
+
+fn large_stream() -> Vec<Group> {
+    let best = Comparison {
+        product: RELIABLE,
+        controls: vec![
+            WRITE_EACH,
+            COALESCE,
+            SideKind::Raw(Gather::Slices(64 * 1024)),
+            SideKind::Raw(Gather::Slices(256 * 1024)),
+        ],
+        limit: Limit::RatioAtLeast(0.9),
+    };
+    let mut groups = Vec::new();
+    for condition in [Condition::Split, Condition::OneCore] {
+        for transport in [Transport::Tcp, Transport::Uds] {
+            for payload_bytes in [16 * 1024, 64 * 1024] {
+                groups.push(Group {
+                    target: Target::T6,
+                    condition,
+                    transport,
+                    payload_bytes,
+                    comparisons: vec![best.clone()],
+                });
+            }
+        }
+    }
+    groups
+}
+
+fn strategies() -> Vec<Group> {
+    let mut groups = Vec::new();
+    for condition in [Condition::Split, Condition::OneCore] {
+        for transport in TRANSPORTS {
+            groups.push(Group {
+                target: Target::T8,
+                condition,
+                transport,
+                payload_bytes: SMALL,
+                comparisons: vec![against(
+                    RELIABLE,
+                    SideKind::Link(Strategy::BestEffort),
+                    Limit::RatioWithin(0.95, 1.05),
+                )],
+            });
+        }
+    }
+    groups
+}
+
+fn pipelined() -> Vec<Group> {
+    let cell = |transport| Group {
+        target: Target::T9,
+        condition: Condition::Split,
+        transport,
+        payload_bytes: SMALL,
+        comparisons: vec![against(
+            SideKind::BatchCallback,
+            SideKind::BatchEach,
+            Limit::RatioAtMost(0.125),
+        )],
+    };
+    vec![cell(Transport::Tcp), cell(Transport::Uds)]
+}
+
+fn try_send() -> Vec<Group> {
+    let cell = |payload_bytes| Group {
+        target: Target::T15,
+        condition: Condition::Split,
+        transport: Transport::Tcp,
+        payload_bytes,
+        comparisons: [SideKind::TrySendCaught, SideKind::TrySendFlooded]
+            .map(|product| {
+                against(
+                    product,
+                    SideKind::MutexPush,
+                    Limit::NanosecondsAtMost(1_000.0),
+                )
+            })
+            .to_vec(),
+    };
+    vec![cell(SMALL), cell(16 * 1024)]
+}
+
+/// Round trips over every transport and payload, under each condition.
+fn each_echo(
+    target: Target,
+    conditions: &[Condition],
+    comparisons: impl Fn(Condition, Transport) -> Vec<Comparison>,
+) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for &condition in conditions {
+        for transport in TRANSPORTS {
+            for payload_bytes in [SMALL, 1024, 16 * 1024, 64 * 1024] {
+                groups.push(Group {
+                    target,
+                    condition,
+                    transport,
+                    payload_bytes: payload_bytes.min(transport.payload_limit_bytes()),
+                    comparisons: comparisons(condition, transport),
+                });
+            }
+        }
+    }
+    groups
+}
+
+fn against(product: SideKind, control: SideKind, limit: Limit) -> Comparison {
+    Comparison {
+        product,
+        controls: vec![control],
+        limit,
+    }
+}
+
+const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
+const SMALL: usize = 64;
+const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
+const WRITE_EACH: SideKind = SideKind::Raw(Gather::Each);
+const COALESCE: SideKind = SideKind::Raw(Gather::Copies(64 * 1024));

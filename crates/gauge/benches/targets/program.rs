@@ -1,0 +1,192 @@
+//! The whole program: options, one target after another, a line for each row as it is done.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tautline_gauge::placement::{Hold, Register, Seats};
+use tautline_gauge::plan::PlacementPlan;
+use tautline_gauge::statistics::Random;
+
+mod batch;
+mod contention;
+mod echo;
+pub(crate) mod list;
+pub(crate) mod options;
+mod regime;
+pub(crate) mod rounds;
+pub(crate) mod rows;
+mod site;
+pub(crate) mod stream;
+
+pub(crate) use list::Target;
+use list::{Group, SideKind};
+use options::{Asked, HELP, Options};
+use regime::Regime;
+use rounds::{Record, Side};
+pub(crate) use rows::Row;
+use site::{Site, Watchdog, said};
+
+/// Everything that was measured, and what could not be.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) seed: u64,
+    pub(crate) rounds: usize,
+    pub(crate) block_ns: u64,
+    pub(crate) regimes: Vec<(Target, Regime)>,
+    pub(crate) rows: Vec<Row>,
+    /// Groups without rows, each with its reason.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Why there is no outcome, and the exit status that says so.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refused {
+    pub(crate) status: u8,
+    pub(crate) why: String,
+}
+
+/// Does what the arguments ask for and writes to `out`; nothing is measured when they ask for help.
+pub(crate) fn execute(
+    arguments: impl IntoIterator<Item = String>,
+    out: &mut dyn Write,
+) -> Result<Option<Outcome>, Refused> {
+    let refused = |status| move |why| Refused { status, why };
+    match Options::parse(arguments).map_err(refused(2))? {
+        Asked::Run(options) => run(&options, out).map(Some).map_err(refused(3)),
+        Asked::Help => {
+            let shown = out.write_all(HELP.as_bytes());
+            shown
+                .map(|()| None)
+                .map_err(|cause| refused(3)(said(cause)))
+        }
+    }
+}
+
+/// Runs what `options` ask for and writes the table to `out` as it grows.
+fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
+    // Opened before the run: ten minutes are a long way to "permission denied".
+    let json = options.json.as_ref().map(|path| {
+        File::create(path).map_err(|cause| format!("--json {}: {cause}", path.display()))
+    });
+    let json = json.transpose()?;
+    let watchdog = Watchdog::start()?;
+    let mut random = Random::seeded(options.seed);
+    let mut outcome = Outcome {
+        seed: options.seed,
+        rounds: options.rounds,
+        block_ns: options.block.as_nanos() as u64,
+        regimes: Vec::new(),
+        rows: Vec::new(),
+        failed: Vec::new(),
+    };
+    let mut told: Vec<String> = Vec::new();
+    for target in Target::ALL {
+        let groups = list::groups(target, options);
+        if groups.is_empty() {
+            continue;
+        }
+        let mut regime = Regime::measure()?;
+        // Said once.
+        regime.notes.retain(|note| !told.contains(note));
+        told.extend(regime.notes.iter().cloned());
+        writeln!(
+            out,
+            "\n{target}  {}\n{}\n{}",
+            target.title(),
+            regime.render(),
+            rows::heading()
+        )
+        .map_err(said)?;
+        outcome.regimes.push((target, regime));
+        for group in groups {
+            match measure(&group, options, &mut random, &watchdog) {
+                Ok(records) => {
+                    for row in rows::rows(&group, &records, &mut random) {
+                        writeln!(out, "{row}").map_err(said)?;
+                        outcome.rows.push(row);
+                    }
+                }
+                Err(why) => {
+                    let why = format!(
+                        "{target} {} {} {}: {why}",
+                        group.condition, group.transport, group.payload_bytes
+                    );
+                    writeln!(out, "{why}").map_err(said)?;
+                    outcome.failed.push(why);
+                }
+            }
+        }
+    }
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &outcome).map_err(said)?;
+    }
+    Ok(outcome)
+}
+
+/// One group in its place, on a thread of its own: it is the client of every side, and pinned.
+fn measure(
+    group: &Group,
+    options: &Options,
+    random: &mut Random,
+    watchdog: &Watchdog,
+) -> Result<Vec<Record>, String> {
+    let plan = PlacementPlan {
+        placement: group.condition.placement(),
+        stay_awake: group.condition.stays_awake(),
+        ..PlacementPlan::default()
+    };
+    let seats = Seats::choose(&plan).map_err(said)?;
+    if seats.effective != plan.placement {
+        return Err(seats
+            .note
+            .unwrap_or_else(|| "no such placement here".to_owned()));
+    }
+    let hold = Hold::take(&plan, &seats.cpus());
+    if plan.stay_awake && !hold.stays_awake() {
+        return Err(hold.notes().join("; "));
+    }
+    let site = Site {
+        transport: group.transport,
+        payload_bytes: group.payload_bytes,
+        seats,
+        register: Arc::new(Register::default()),
+    };
+    let (group, own, watchdog) = (group.clone(), site.clone(), watchdog.clone());
+    let amount = (options.rounds, options.block);
+    let mut own_random = random.clone();
+    let client = site.spawn(site.seats.client("client"), move || {
+        let records = rounds::run(&group, &own, amount, &mut own_random, &watchdog);
+        records.map(|records| (records, own_random))
+    })?;
+    match client.join() {
+        Ok(Some(outcome)) => {
+            let (records, used) = outcome?;
+            *random = used;
+            Ok(records)
+        }
+        Ok(None) | Err(_) => Err("the measuring thread panicked".to_owned()),
+    }
+}
+
+impl SideKind {
+    /// Connects this side; the calling thread will run its blocks.
+    fn start(self, site: &Site) -> Result<Box<dyn Side>, String> {
+        match self {
+            Self::Direct => echo::start_direct(site),
+            Self::Spin => echo::start_spin(site),
+            Self::Callback => echo::start_callback(site),
+            Self::Blocking => echo::start_blocking(site),
+            Self::PollYield => echo::start_polling(site),
+            Self::Epoll => echo::start_epoll(site),
+            Self::Link(strategy) => stream::start_link(site, strategy),
+            Self::Raw(gather) => stream::start_raw(site, gather),
+            Self::BatchCallback => batch::start_callback(site),
+            Self::BatchEach => batch::start_each(site),
+            Self::TrySendCaught => contention::start_caught(site),
+            Self::TrySendFlooded => contention::start_flooded(site),
+            Self::MutexPush => contention::start_push(site),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! From the rounds of a group to its rows: ratio, interval, verdict; as text and as JSON.
+
+use std::fmt;
+
+use serde::Serialize;
+use tautline_gauge::statistics::{Random, median, median_interval};
+
+use super::list::{Comparison, Condition, Group, Limit, SideKind, Target};
+use super::rounds::{Counts, Record};
+
+/// One comparison, judged.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    pub(crate) target: Target,
+    pub(crate) condition: Condition,
+    pub(crate) transport: &'static str,
+    pub(crate) payload_bytes: usize,
+    pub(crate) unit: &'static str,
+    pub(crate) product: Column,
+    pub(crate) control: Column,
+    /// The median over rounds of the ratio within each.
+    pub(crate) ratio: f64,
+    /// What the limit is for, and what the interval is of: the ratio, or the product's own figure.
+    pub(crate) judged: f64,
+    /// 95 %, of `judged`.
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+    pub(crate) limit: String,
+    pub(crate) verdict: Verdict,
+}
+
+/// One side of a row.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Column {
+    pub(crate) side: &'static str,
+    /// The median over rounds.
+    pub(crate) figure: f64,
+    pub(crate) rounds: Vec<f64>,
+    /// The worst single time, where single times were taken.
+    pub(crate) worst_ns: Option<f64>,
+    pub(crate) counts: Counts,
+    pub(crate) evidence: Option<String>,
+}
+
+/// What the interval says about the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    /// All of it is within.
+    Met,
+    /// All of it is outside.
+    Missed,
+    Undecided,
+    TooFewRounds,
+    /// Nothing is required.
+    Reported,
+}
+
+/// All rows of a group.
+pub(crate) fn rows(group: &Group, records: &[Record], random: &mut Random) -> Vec<Row> {
+    let row = |comparison| row(group, comparison, records, random);
+    group.comparisons.iter().map(row).collect()
+}
+
+fn row(group: &Group, comparison: &Comparison, records: &[Record], random: &mut Random) -> Row {
+    let product = record(records, comparison.product);
+    let control = best(records, comparison);
+    let pairs = product.figures.iter().zip(&control.figures);
+    let ratios: Vec<f64> = pairs.map(|(product, control)| product / control).collect();
+    let judged = match comparison.limit {
+        Limit::RatioAtMost(_)
+        | Limit::RatioAtLeast(_)
+        | Limit::RatioWithin(_, _)
+        | Limit::Reported => &ratios,
+        Limit::NanosecondsAtMost(_) => &product.figures,
+    };
+    let interval = median_interval(judged, random);
+    let interval = interval.map(|interval| (interval.low, interval.high));
+    Row {
+        target: group.target,
+        condition: group.condition,
+        transport: group.transport.token(),
+        payload_bytes: group.payload_bytes,
+        unit: if is_rate(group.target) {
+            "messages_per_s"
+        } else {
+            "ns"
+        },
+        product: column(product),
+        control: column(control),
+        ratio: middle(&ratios),
+        judged: middle(judged),
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        limit: comparison.limit.to_string(),
+        verdict: comparison.limit.judge(judged.len(), interval),
+    }
+}
+
+fn record(records: &[Record], side: SideKind) -> &Record {
+    let found = records.iter().find(|record| record.side == side);
+    found.expect("every side of a comparison has run")
+}
+
+/// The control with the best median over all rounds. The best of each round would be a control that no
+/// program could be: whichever the noise favoured just then.
+fn best<'a>(records: &'a [Record], comparison: &Comparison) -> &'a Record {
+    let records = comparison
+        .controls
+        .iter()
+        .map(|&side| record(records, side));
+    let best = records.max_by(|one, two| middle(&one.figures).total_cmp(&middle(&two.figures)));
+    best.expect("every comparison has a control")
+}
+
+fn column(record: &Record) -> Column {
+    Column {
+        side: record.side.name(),
+        figure: middle(&record.figures),
+        rounds: record.figures.clone(),
+        worst_ns: (record.worst_ns > 0.0).then_some(record.worst_ns),
+        counts: record.counts,
+        evidence: record.evidence.clone(),
+    }
+}
+
+fn middle(values: &[f64]) -> f64 {
+    median(&mut values.to_vec()).expect("there are rounds")
+}
+
+impl Limit {
+    fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
+        if self == Self::Reported {
+            return Verdict::Reported;
+        }
+        let Some((low, high)) = interval.filter(|_| rounds >= LEAST_FOR_VERDICT) else {
+            return Verdict::TooFewRounds;
+        };
+        let (least, most) = match self {
+            Self::RatioAtMost(most) | Self::NanosecondsAtMost(most) => (f64::NEG_INFINITY, most),
+            Self::RatioAtLeast(least) => (least, f64::INFINITY),
+            Self::RatioWithin(least, most) => (least, most),
+            Self::Reported => unreachable!("returned above"),
+        };
+        if least <= low && high <= most {
+            Verdict::Met
+        } else if high < least || most < low {
+            Verdict::Missed
+        } else {
+            Verdict::Undecided
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RatioAtMost(most) => write!(f, "<= {most}"),
+            Self::RatioAtLeast(least) => write!(f, ">= {least}"),
+            Self::RatioWithin(least, most) => write!(f, "{least}-{most}"),
+            Self::NanosecondsAtMost(most) => write!(f, "<= {most} ns"),
+            Self::Reported => f.write_str("-"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::Undecided => "undecided",
+            Self::TooFewRounds => "few rounds",
+            Self::Reported => "-",
+        })
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |figure| {
+            if is_rate(self.target) {
+                rate(figure)
+            } else {
+                time(figure)
+            }
+        };
+        let interval = match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", short(low), short(high)),
+            _ => "-".to_owned(),
+        };
+        write!(
+            f,
+            "{:3} {:8} {:3} {:>5} {:>11} {:>8} / {:>11} {:>8} {:>6} {:>15} {:>9} {}",
+            self.target,
+            self.condition,
+            self.transport,
+            self.payload_bytes,
+            self.product.side,
+            shown(self.product.figure),
+            self.control.side,
+            shown(self.control.figure),
+            short(self.ratio),
+            interval,
+            self.limit,
+            self.verdict,
+        )?;
+        let worst = self.product.worst_ns.filter(|_| self.target == Target::T15);
+        worst.map_or(Ok(()), |worst_ns| write!(f, " (max {})", time(worst_ns)))
+    }
+}
+
+/// The head of the table.
+pub(crate) fn heading() -> String {
+    format!(
+        "{:3} {:8} {:3} {:>5} {:>20} / {:>20} {:>6} {:>15} {:>9} {}",
+        "", "", "", "bytes", "product", "control", "ratio", "95 %", "target", "verdict"
+    )
+}
+
+const fn is_rate(target: Target) -> bool {
+    matches!(target, Target::T4 | Target::T5 | Target::T6 | Target::T8)
+}
+
+fn time(ns: f64) -> String {
+    if ns < 1_000.0 {
+        format!("{ns:.0} ns")
+    } else if ns < 100_000.0 {
+        format!("{:.2} us", ns / 1e3)
+    } else {
+        format!("{:.0} us", ns / 1e3)
+    }
+}
+
+fn rate(per_s: f64) -> String {
+    if per_s < 1e6 {
+        format!("{:.1} k/s", per_s / 1e3)
+    } else {
+        format!("{:.2} M/s", per_s / 1e6)
+    }
+}
+
+/// Three or four digits, whatever the size.
+fn short(value: f64) -> String {
+    let decimals = match value {
+        _ if value < 10.0 => 3,
+        _ if value < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Fewer rounds a side give no verdict, whatever the interval.
+const LEAST_FOR_VERDICT: usize = 8;

@@ -1,0 +1,63 @@
+//! The command line of the benchmark.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tautline_gauge::plan::Transport;
+
+use crate::program::list::{Condition, Target};
+use crate::program::options::{Asked, Options};
+
+fn parse(line: &str) -> Result<Asked, String> {
+    Options::parse(line.split_whitespace().map(str::to_owned))
+}
+
+#[test]
+fn every_option_is_read() {
+    let line = "--bench --only T4,t15 --conditions one-core,split --transports uds --payloads 64,1024 --rounds 20 \
+                --block-ms 5 --seed 9 --json out.json";
+    let asked = Options {
+        only: vec![Target::T4, Target::T15],
+        conditions: vec![Condition::OneCore, Condition::Split],
+        transports: vec![Transport::Uds],
+        payloads: vec![64, 1_024],
+        rounds: 20,
+        block: Duration::from_millis(5),
+        seed: 9,
+        json: Some(PathBuf::from("out.json")),
+    };
+    assert_eq!(parse(line), Ok(Asked::Run(asked)));
+}
+
+#[test]
+fn quick_is_a_few_short_rounds_and_the_default_fifteen() {
+    let Ok(Asked::Run(quick)) = parse("--quick") else {
+        panic!("it is an option");
+    };
+    assert_eq!((quick.rounds, quick.block.as_millis()), (8, 20));
+    let Ok(Asked::Run(plain)) = parse("") else {
+        panic!("nothing is needed");
+    };
+    assert_eq!((plain.rounds, plain.block.as_millis()), (15, 80));
+    assert_eq!(parse("--help"), Ok(Asked::Help));
+}
+
+#[test]
+fn a_mistake_is_named() {
+    for (line, why) in [
+        (
+            "--only T7",
+            "--only T7: no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15",
+        ),
+        (
+            "--conditions warm",
+            "--conditions warm: no such condition; there are one-core awake halting split",
+        ),
+        ("--rounds 0", "--rounds 0: a number from 1 to 1000"),
+        ("--block-ms 500", "--block-ms 500: a number from 1 to 100"),
+        ("--seed", "--seed needs a value"),
+        ("--fast", "--fast: no such option; --help names them"),
+    ] {
+        assert_eq!(parse(line), Err(why.to_owned()));
+    }
+}
