@@ -5,7 +5,6 @@
 //! [`Plan::duration_bound`].
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -528,15 +527,6 @@ impl FromStr for Sched {
             None | Some(_) => Err(refusal()),
         }
     }
-}
-
-/// Where a finished report goes besides the terminal.
-#[derive(Debug, Clone, Default)]
-pub struct Outputs {
-    /// `--json FILE`, `-` being standard output.
-    pub json: Option<PathBuf>,
-    /// `--csv FILE`.
-    pub csv: Option<PathBuf>,
 }
 
 /// An option that cannot be measured as given.
