@@ -89,6 +89,11 @@ impl Discarded {
         } += tally;
     }
 
+    /// With their connection, or with the link: it was lost, closed or aborted.
+    pub fn lost(&self) -> Tally {
+        self.connection_lost + self.closed
+    }
+
     /// All causes together.
     pub fn total(&self) -> Tally {
         self.evicted + self.connection_lost + self.closed + self.failed

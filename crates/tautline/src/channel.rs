@@ -166,12 +166,23 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
         let deadline = Instant::now().checked_add(timeout);
         let mut state = lock(&self.state);
+        if state.outlet.is_none() {
+            return Err(FlushError::NotConnected);
+        }
         let generation = state.outbound.generation();
+        let lost_before = state.outbound.discarded().lost();
         state.flushing += 1;
         let mut in_time = true;
         let flushed = loop {
             if state.outlet.is_none() || state.outbound.generation() != generation {
-                break Err(FlushError::NotConnected);
+                // It may have been written whole before the end, and this thread is late.
+                let whole = !state.outbound.is_writing()
+                    && state.outbound.discarded().lost() == lost_before;
+                break if whole {
+                    Ok(())
+                } else {
+                    Err(FlushError::NotConnected)
+                };
             }
             if state.outbound.is_drained() {
                 break Ok(());

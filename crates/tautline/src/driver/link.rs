@@ -738,8 +738,7 @@ impl LinkDriver {
 
 /// Messages lost with a connection or a close, so far.
 fn given_up(outbound: &tautline_session::Outbound) -> Tally {
-    let discarded = outbound.discarded();
-    discarded.connection_lost + discarded.closed
+    outbound.discarded().lost()
 }
 
 /// Reads of one link before others have their turn.

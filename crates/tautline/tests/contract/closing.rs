@@ -1,7 +1,7 @@
 //! Promise 8: close, flush, finish, abort and drop, from any thread and from callbacks.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ over! {
     close_returns_what_a_stalled_peer_did_not_take: tcp uds;
     flush_waits_until_all_is_written: tcp uds udp;
     flush_says_when_it_was_not_in_time: tcp uds;
+    flush_is_right_about_what_was_written_before_the_end: tcp uds;
     finish_ends_only_our_side: tcp uds;
     half_open_the_peers_end_is_an_event_and_sending_goes_on: tcp uds;
     half_open_ends_when_both_sides_have_ended: tcp uds;
@@ -128,6 +129,34 @@ fn flush_says_when_it_was_not_in_time(transport: Transport) {
     assert_eq!(link.flush(WATCHDOG), Ok(()));
     assert!(link.statistics().sending.waiting.is_zero());
     reading.join().unwrap();
+}
+
+/// The peer goes as soon as it has all. Whoever waited for the queue to empty may run only after that,
+/// and was once told that there is no connection.
+fn flush_is_right_about_what_was_written_before_the_end(transport: Transport) {
+    let io = start();
+    let listener = RawListener::bind(transport);
+    for _ in 0..200 {
+        let (handler, inbox) = recorder();
+        let (link, mut peer) = client_of_raw(&io, &listener, framed(transport), handler);
+        let sender = link.clone();
+        let (gate, ()) = Gate::after(&io, move || sender.send(b"goodbye").unwrap());
+        let flusher = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                flusher.store(own_thread_id(), Ordering::SeqCst);
+                assert_eq!(link.flush(WATCHDOG), Ok(()));
+            });
+            until("it waits", || match flusher.load(Ordering::SeqCst) {
+                0 => false,
+                id => is_asleep(id),
+            });
+            drop(gate);
+            assert_eq!(peer.read_frame(), b"goodbye");
+            drop(peer);
+        });
+        inbox.skip_to_closed();
+    }
 }
 
 fn finish_ends_only_our_side(transport: Transport) {

@@ -9,7 +9,7 @@ mod transport;
 mod whole_life;
 
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
-pub(crate) use process::{child, in_child, reserved_bytes, thread_ids};
+pub(crate) use process::{child, in_child, is_asleep, own_thread_id, reserved_bytes, thread_ids};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
     Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,

@@ -456,10 +456,11 @@ fn accounting_closes(transport: Transport) {
     assert_eq!(receiving.payload_bytes, 1000 + 5 * hello);
 }
 
-/// Calls a closer once the other thread is about to wait; its waiting is told by nothing.
-fn closing_soon(closer: Closer, about_to_wait: mpsc::Receiver<()>) -> thread::JoinHandle<()> {
+/// Calls a closer once this thread, which is about to wait, sleeps.
+fn close_when_asleep(closer: Closer) -> thread::JoinHandle<()> {
+    let waiting = own_thread_id();
     thread::spawn(move || {
-        about_to_wait.recv_timeout(WATCHDOG).unwrap();
+        until("it waits", || is_asleep(waiting));
         closer.close();
     })
 }
@@ -474,9 +475,7 @@ fn expect_closed(received: Result<&[u8], RecvError>) {
 fn a_closer_ends_a_receive_that_waits(transport: Transport) {
     for deadline in [None, soon()] {
         let (mut client, _server, _place) = pair(transport, &framed(transport));
-        let (tell, about_to_wait) = mpsc::channel();
-        let closing = closing_soon(client.closer(), about_to_wait);
-        tell.send(()).unwrap();
+        let closing = close_when_asleep(client.closer());
         expect_closed(client.recv(deadline));
         closing.join().unwrap();
         expect_closed(client.recv(deadline));
@@ -487,9 +486,7 @@ fn a_closer_ends_a_receive_that_waits(transport: Transport) {
 fn a_closer_ends_a_send_that_waits(transport: Transport) {
     let (mut link, _raw) = beside_raw(transport, narrow(transport, Strategy::Reliable));
     fill(&mut link);
-    let (tell, about_to_wait) = mpsc::channel();
-    let closing = closing_soon(link.closer(), about_to_wait);
-    tell.send(()).unwrap();
+    let closing = close_when_asleep(link.closer());
     assert_eq!(link.send(&[0; 1000]), Err(SendError::Closed));
     closing.join().unwrap();
 }

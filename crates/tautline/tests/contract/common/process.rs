@@ -17,6 +17,23 @@ pub(crate) fn thread_ids(name: &str) -> Vec<u32> {
         .collect()
 }
 
+/// The thread that calls.
+pub(crate) fn own_thread_id() -> u32 {
+    let own = fs::read_link("/proc/thread-self").unwrap();
+    own.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Whether a thread sleeps: what it was about to wait for, it waits for now.
+pub(crate) fn is_asleep(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
+    // The name, which may hold anything, stands in brackets before it.
+    stat.rsplit(')')
+        .next()
+        .unwrap()
+        .trim_start()
+        .starts_with('S')
+}
+
 /// Memory that this process has set aside, touched or not.
 pub(crate) fn reserved_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
