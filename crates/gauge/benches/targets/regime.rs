@@ -14,8 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tautline_gauge::clock::now_ns;
 use tautline_gauge::placement::{Hold, Register, Seats};
-use tautline_gauge::plan::Transport;
-use tautline_gauge::plan::{Placement, PlacementPlan};
+use tautline_gauge::plan::{Placement, PlacementPlan, Transport};
 use tautline_gauge::statistics::median;
 
 use super::site::{Site, said};
@@ -33,6 +32,8 @@ pub(crate) struct Regime {
     pub(crate) park_awake_ns: Option<f64>,
     /// Threads that ran or wanted to, over the last minute.
     pub(crate) load: Option<f64>,
+    /// The kernel's congestion control, which paces streams on loopback too.
+    pub(crate) tcp: Option<String>,
     /// What could not be had as asked for.
     pub(crate) notes: Vec<String>,
 }
@@ -66,6 +67,7 @@ impl Regime {
             park_ns,
             park_awake_ns,
             load: load(),
+            tcp: congestion_control(),
             notes,
         })
     }
@@ -79,13 +81,14 @@ impl Regime {
             .map(|(client, server)| format!("{client},{server}"));
         let mut text = format!(
             "    CPUs: one core {}, split {}; there and back: flag {} us, park {} us, awake {} us; \
-             load {}",
+             load {}; tcp {}",
             shown(self.one_core.map(|cpu| cpu.to_string())),
             shown(split),
             us(self.flag_ns),
             us(self.park_ns),
             us(self.park_awake_ns),
             shown(self.load.map(|load| format!("{load:.2}"))),
+            shown(self.tcp.clone()),
         );
         for note in &self.notes {
             text.push_str("\n    note: ");
@@ -161,6 +164,11 @@ fn park() {
 fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()
+}
+
+fn congestion_control() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
+    Some(text.trim().to_owned())
 }
 
 const OVER: u64 = u64::MAX;
