@@ -410,7 +410,8 @@ fn a_peer_that_never_stops_talking_leaves_the_others_their_turn(transport: Trans
             let _ = tell.send(since_ping.swap(0, Ordering::SeqCst));
         });
     give.send([flooding.try_clone(), pinging]).unwrap();
-    flooding.write_all(&[0; 3000]).unwrap();
+    // More than a read takes: a short one would say that this was all.
+    flooding.write_all(&[0; 4 * 4096]).unwrap();
     let most = (0..1000)
         .map(|_| shares.recv_timeout(WATCHDOG).unwrap())
         .max();

@@ -82,8 +82,11 @@ impl RawStream {
         Ok(stream.watched())
     }
 
-    /// Nothing that it does takes longer than the watchdog.
+    /// Nothing that it does takes longer than the watchdog, and nothing waits for a packet to fill.
     fn watched(self) -> Self {
+        if let Self::Tcp(stream) = &self {
+            stream.set_nodelay(true).unwrap();
+        }
         let fd = self.as_fd();
         let socket = SockRef::from(&fd);
         socket.set_read_timeout(Some(WATCHDOG)).unwrap();
