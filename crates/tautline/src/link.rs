@@ -138,7 +138,8 @@ impl Link {
 
     /// Delivers no more messages until [`resume_reading`](Self::resume_reading): the kernel's buffer
     /// fills, and a stream's peer has to wait. A call that is under way is the last. Nothing is lost,
-    /// and the link is not closed for it; but the peer's end is not seen meanwhile either.
+    /// and the link is not closed for it; but the peer's end is not told meanwhile either, not even
+    /// where a send finds it out.
     pub fn pause_reading(&self) {
         self.shared.paused.store(true, Ordering::SeqCst);
     }

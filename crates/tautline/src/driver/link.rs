@@ -4,6 +4,7 @@
 //! in [`crate::transport`].
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub(crate) struct LinkDriver {
     held: bool,
     our_side: Side,
     their_side: Side,
+    /// Writing failed, for this reason: the connection ends when what came is read.
+    broken: Option<io::Error>,
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
@@ -138,6 +141,7 @@ impl LinkDriver {
             held: false,
             our_side: Side::Open,
             their_side: Side::Open,
+            broken: None,
             awaits_room: false,
             deadline: None,
             server: None,
@@ -217,9 +221,8 @@ impl LinkDriver {
                 }
             }
         }
-        let error = failure.unwrap_or_else(|| {
-            Error::connect(&address, std::io::ErrorKind::AddrNotAvailable.into())
-        });
+        let error = failure
+            .unwrap_or_else(|| Error::connect(&address, io::ErrorKind::AddrNotAvailable.into()));
         self.end(Reason::NotConnected(error), turn)
     }
 
@@ -239,7 +242,7 @@ impl LinkDriver {
                     }
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.stage = Stage::Connecting { socket, targets };
                 Alive::Yes
             }
@@ -339,13 +342,19 @@ impl LinkDriver {
                 Ok(arrived) => {
                     let bytes = &buffer[..arrived.bytes];
                     let alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
-                    let drained = !datagram && !to_the_end && arrived.bytes < buffer.len();
+                    let drained = !datagram
+                        && !to_the_end
+                        && self.broken.is_none()
+                        && arrived.bytes < buffer.len();
                     if alive == Alive::No || drained {
                         return alive;
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    return Alive::Yes;
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return match self.broken.take() {
+                        Some(cause) => self.lost(cause, turn),
+                        None => Alive::Yes,
+                    };
                 }
                 Err(error) if datagram && is_icmp(&error) => {
                     self.shared().counters.unreachable();
@@ -355,7 +364,10 @@ impl LinkDriver {
                         return Alive::No;
                     }
                 }
-                Err(cause) => return self.lost(cause, turn),
+                Err(cause) => {
+                    let cause = self.broken.take().unwrap_or(cause);
+                    return self.lost(cause, turn);
+                }
             }
         }
         turn.again(self.shared().id);
@@ -415,6 +427,14 @@ impl LinkDriver {
             | Stage::Ended => return Alive::Yes,
         }
         let shared = Arc::clone(self.shared());
+        if self.broken.is_some() {
+            // In a pause what came waits to be read, unless the application has closed meanwhile.
+            let closed = matches!(self.stage, Stage::Closing(_)) && !shared.delivers();
+            return match self.broken.take_if(|_| closed) {
+                Some(cause) => self.lost(cause, turn),
+                None => self.tell_pressure(turn),
+            };
+        }
         match shared.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => {
                 self.await_room(false, turn);
@@ -426,7 +446,7 @@ impl LinkDriver {
             }
             Drained::More => turn.again(shared.id),
             Drained::Blocked => self.await_room(true, turn),
-            Drained::Broken(cause) => return self.broken(cause, turn),
+            Drained::Broken(cause) => return self.write_failed(cause, turn),
         }
         self.tell_pressure(turn)
     }
@@ -595,6 +615,9 @@ impl LinkDriver {
                 return Alive::No;
             }
         }
+        if let Some(cause) = self.broken.take() {
+            return self.lost(cause, turn);
+        }
         if self.our_side == Side::Ended {
             return self.end_our_side(turn);
         }
@@ -634,30 +657,19 @@ impl LinkDriver {
         }
     }
 
-    /// Writing failed. What the peer sent before it went may still be there to read.
-    fn broken(&mut self, cause: std::io::Error, turn: &mut Turn) -> Alive {
-        let shared = Arc::clone(self.shared());
-        shared.channel.closing(Discard::ConnectionLost);
+    /// Writing failed. What the peer sent before it went may still be there to read, a turn's share at a
+    /// time, and after a pause as well.
+    fn write_failed(&mut self, cause: io::Error, turn: &mut Turn) -> Alive {
+        self.shared().channel.closing(Discard::ConnectionLost);
         self.our_side = Side::Ended;
-        let mut buffer = std::mem::take(&mut turn.buffer);
-        let mut alive = Alive::Yes;
-        while alive == Alive::Yes
-            && shared.delivers()
-            && let Some(outlet) = self.outlet.clone()
-            && let Ok(arrived) = outlet.socket().recv(&mut buffer, Wait::No)
-            && arrived.bytes > 0
-        {
-            let bytes = &buffer[..arrived.bytes];
-            alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
+        if self.their_side == Side::Ended {
+            return self.lost(cause, turn);
         }
-        turn.buffer = buffer;
-        match alive {
-            Alive::Yes => self.lost(cause, turn),
-            Alive::No => Alive::No,
-        }
+        self.broken = Some(cause);
+        self.read_turn(true, turn)
     }
 
-    fn lost(&mut self, cause: std::io::Error, turn: &mut Turn) -> Alive {
+    fn lost(&mut self, cause: io::Error, turn: &mut Turn) -> Alive {
         let error = Error::io("exchange with", &self.shared().address, cause);
         self.end(Reason::Lost(error), turn)
     }

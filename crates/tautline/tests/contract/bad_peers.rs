@@ -29,6 +29,7 @@ over! {
     a_peer_that_connects_and_says_nothing_costs_nothing: tcp uds;
     a_peer_that_connects_and_goes_at_once_is_over: tcp uds;
     a_peer_that_never_stops_talking_leaves_the_others_their_turn: tcp uds;
+    a_peer_that_hears_nothing_and_never_stops_talking_is_cut_off: uds;
     noise_is_never_more_than_a_fault: tcp uds;
 }
 
@@ -432,6 +433,26 @@ fn connect_with(
     let peer = listener.accept();
     link.wait_open(WATCHDOG).unwrap();
     (link, peer)
+}
+
+/// It shuts its reading side, so that our writes fail, and goes on writing: what came is read to the
+/// end, but there is none.
+fn a_peer_that_hears_nothing_and_never_stops_talking_is_cut_off(transport: Transport) {
+    let io = start();
+    let mut echo = Echo::new(&io, transport);
+    let (handler, inbox) = recorder();
+    let listener = RawListener::bind(transport);
+    let (link, mut peer) = client_of_raw(&io, &listener, LinkOptions::default(), handler);
+    let RawStream::Uds(stream) = &peer else {
+        panic!("only a Unix socket's peer notices");
+    };
+    stream.shutdown(std::net::Shutdown::Read).unwrap();
+    let talking = thread::spawn(move || while peer.write_all(&[0; 65_536]).is_ok() {});
+    until("a send finds out", || link.send(b"quiet!").is_err());
+    let closed = inbox.skip_to_closed();
+    assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}");
+    echo.answers();
+    talking.join().unwrap();
 }
 
 fn noise_is_never_more_than_a_fault(transport: Transport) {

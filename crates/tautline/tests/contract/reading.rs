@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use tautline::{LinkOptions, Reason};
+use tautline::{IoThread, Link, LinkOptions, Reason, SendError};
 
 use crate::common::*;
 
@@ -11,6 +11,8 @@ over! {
     paused_in_a_callback_no_message_follows_until_it_resumes: tcp uds udp;
     paused_before_the_first_message_none_comes: tcp uds udp;
     a_peers_end_is_told_after_what_a_pause_held_back: tcp uds;
+    what_a_pause_held_back_is_told_although_the_peer_is_found_gone_meanwhile: tcp uds;
+    a_link_found_broken_in_a_pause_can_be_closed_and_aborted: tcp uds;
     a_paused_link_still_sends: tcp uds udp;
     a_paused_link_can_be_closed_and_aborted: tcp uds udp;
     pausing_and_resuming_from_anywhere_loses_nothing: tcp uds;
@@ -111,6 +113,50 @@ fn a_peers_end_is_told_after_what_a_pause_held_back(transport: Transport) {
         link.resume_reading();
     }
     assert!(matches!(inbox.expect_end().reason, Reason::PeerEnded));
+}
+
+/// A link that was paused before anything came, and whose peer has sent three messages and gone; a send
+/// has found that out.
+fn found_gone(io: &IoThread, transport: Transport) -> (Link, Inbox) {
+    let (handler, inbox) = recorder();
+    let listener = RawListener::bind(transport);
+    let (link, mut peer) = client_of_raw(io, &listener, framed(transport), handler);
+    inbox.expect_opened();
+    link.pause_reading();
+    for message in [&b"one"[..], b"two", b"three"] {
+        peer.write_frame(message);
+    }
+    drop(peer);
+    until("a send finds out", || {
+        link.send(b"anybody?") == Err(SendError::NotConnected)
+    });
+    let_turn(io);
+    (link, inbox)
+}
+
+/// Because our application was slow, what its peer had sent would be lost by a send that failed.
+fn what_a_pause_held_back_is_told_although_the_peer_is_found_gone_meanwhile(transport: Transport) {
+    let io = start();
+    let (link, inbox) = found_gone(&io, transport);
+    assert!(inbox.so_far().is_empty() && link.is_open());
+    link.resume_reading();
+    for message in [&b"one"[..], b"two", b"three"] {
+        assert_eq!(inbox.expect_message(), message);
+    }
+    let closed = inbox.expect_end();
+    assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}");
+    assert!(closed.unsent.queued.messages > 0);
+}
+
+fn a_link_found_broken_in_a_pause_can_be_closed_and_aborted(transport: Transport) {
+    let io = start();
+    let (link, inbox) = found_gone(&io, transport);
+    link.abort();
+    assert!(matches!(inbox.expect_end().reason, Reason::Aborted));
+    let (link, inbox) = found_gone(&io, transport);
+    // It does not wait for what cannot come.
+    link.close(2 * WATCHDOG);
+    assert!(matches!(inbox.expect_end().reason, Reason::Lost(_)));
 }
 
 fn a_paused_link_still_sends(transport: Transport) {
