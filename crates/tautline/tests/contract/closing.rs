@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tautline::{
-    FlushError, Handler, Link, LinkOptions, Reason, Received, SendError, ServerOptions, Unsent,
+    FlushError, Handler, IoThread, Link, LinkOptions, Reason, Received, SendError, Server,
+    ServerOptions, Unsent,
 };
 
 use crate::common::*;
@@ -33,7 +34,11 @@ over! {
     close_and_abort_and_drop_at_once_end_it_once: tcp uds udp;
     in_every_callback_it_can_be_closed: tcp uds;
     in_every_callback_it_can_be_aborted: tcp uds;
+    in_every_callback_its_last_handle_can_be_dropped: tcp uds;
     in_every_callback_its_server_can_be_dropped: tcp uds;
+    a_peer_may_end_itself_in_its_callback: tcp uds udp;
+    a_server_may_be_ended_in_its_peers_callback: tcp uds udp;
+    a_servers_close_returns_what_all_its_peers_did_not_take: tcp uds;
     in_every_callback_another_link_can_be_closed: tcp uds;
     the_peers_end_is_answered_after_what_waits: tcp uds;
     a_peer_that_ends_and_never_reads_is_not_waited_for_for_ever: tcp uds;
@@ -487,10 +492,7 @@ fn when_close_and_abort_have_returned_no_callback_runs(transport: Transport) {
 
 fn a_server_closed_while_peers_come_calls_nobody_afterwards(transport: Transport) {
     let io = start();
-    let ends: [fn(&tautline::Server); 2] = [
-        |server| _ = server.close(Duration::ZERO),
-        tautline::Server::abort,
-    ];
+    let ends: [fn(&Server); 2] = [|server| _ = server.close(Duration::ZERO), Server::abort];
     for round in 0..100 {
         let place = fresh(transport);
         let watch = Arc::new(Watch::default());
@@ -572,12 +574,16 @@ fn close_and_abort_and_drop_at_once_end_it_once(transport: Transport) {
 
 /// Runs one life of a link in which each kind of callback comes, and acts in the one that is wanted.
 fn act_in(transport: Transport, wanted: &'static str, act: fn(&Link)) -> Vec<Told> {
-    let io = start();
-    let told = live_through_all(&io, transport, move |link, told| {
+    act_in_with(transport, move |link, told| {
         if told.kind() == wanted {
             act(link);
         }
-    });
+    })
+}
+
+fn act_in_with(transport: Transport, act: impl FnMut(&Link, &Told) + Send + 'static) -> Vec<Told> {
+    let io = start();
+    let told = live_through_all(&io, transport, act);
     // The thread lives.
     let_turn(&io);
     told
@@ -615,6 +621,20 @@ fn in_every_callback_it_can_be_aborted(transport: Transport) {
     }
 }
 
+/// The handler's own is the last one.
+fn in_every_callback_its_last_handle_can_be_dropped(transport: Transport) {
+    for wanted in CALLBACKS {
+        let mut own = None;
+        let told = act_in_with(transport, move |link, told| {
+            own.get_or_insert_with(|| link.clone());
+            if told.kind() == wanted {
+                own = None;
+            }
+        });
+        expect_order(&told, wanted);
+    }
+}
+
 fn in_every_callback_its_server_can_be_dropped(transport: Transport) {
     for wanted in ["opened", "message", "event", "closed", "ended"] {
         let (give, given) = mpsc::channel::<Served>();
@@ -643,6 +663,122 @@ fn in_every_callback_its_server_can_be_dropped(transport: Transport) {
         expect_order(&told, wanted);
         let_turn(&io);
     }
+}
+
+/// A server on a thread of its own, and a client of it that says hello.
+fn knock(
+    io: &IoThread,
+    server_io: &IoThread,
+    transport: Transport,
+    handlers: Vec<Recorder>,
+) -> (Served, Link) {
+    let options = ServerOptions {
+        link: framed(transport),
+        ..ServerOptions::default()
+    };
+    let served = Served::listen(server_io, transport, options, handlers);
+    let address = served.server.local_address();
+    let link = io
+        .connect(&address, framed(transport), recorder().0)
+        .unwrap();
+    link.wait_open(WATCHDOG).unwrap();
+    link.send(b"hello").unwrap();
+    (served, link)
+}
+
+fn a_peer_may_end_itself_in_its_callback(transport: Transport) {
+    let ends: [(fn(&Link), &str); 3] = [
+        (|peer| _ = peer.close(Duration::ZERO), "closed on this side"),
+        (Link::abort, "aborted on this side"),
+        (Link::finish, "closed on this side"),
+    ];
+    for (end, reason) in ends {
+        let (handler, inbox) = recorder_that(move |peer, told| {
+            if matches!(told, Told::Message(..)) {
+                // Over a stream, finish ends our side alone.
+                peer.send(b"goodbye").unwrap();
+                end(peer);
+                assert_eq!(peer.send(b"more"), Err(SendError::Closed));
+            }
+        });
+        let (io, server_io) = (start(), start());
+        let (served, link) = knock(&io, &server_io, transport, vec![handler]);
+        inbox.expect_opened();
+        assert_eq!(inbox.expect_message(), b"hello");
+        let told = inbox.expect_end().reason.to_string();
+        assert!(told == reason || (transport.is_stream() && told == "the peer ended its stream"));
+        until("it is counted no more", || {
+            served.server.statistics().connected == 0
+        });
+        drop(link);
+    }
+}
+
+fn a_server_may_be_ended_in_its_peers_callback(transport: Transport) {
+    let ends: [fn(Server); 3] = [
+        |server| _ = server.close(Duration::ZERO),
+        |server| server.abort(),
+        |server| drop(server),
+    ];
+    for end in ends {
+        let (give, given) = mpsc::channel();
+        let (handler, inbox) = recorder_that(move |_, told| {
+            if matches!(told, Told::Message(..)) {
+                end(given.recv_timeout(WATCHDOG).unwrap());
+            }
+        });
+        let (io, server_io) = (start(), start());
+        let (served, _link) = knock(&io, &server_io, transport, vec![handler]);
+        let (server, place) = served.split();
+        let address = server.local_address();
+        give.send(server).unwrap();
+        inbox.expect_opened();
+        assert_eq!(inbox.expect_message(), b"hello");
+        inbox.expect_end();
+        // Its address is free once the callback is over, and its thread serves on.
+        until("there is another server", || {
+            let accept = |_: &Link| Ok(recorder().0);
+            server_io
+                .listen(&address, ServerOptions::default(), accept)
+                .is_ok()
+        });
+        drop(place);
+    }
+}
+
+fn a_servers_close_returns_what_all_its_peers_did_not_take(transport: Transport) {
+    let io = start();
+    let options = ServerOptions {
+        link: LinkOptions {
+            send_buffer_bytes: Some(16 * 1024),
+            ..framed(transport)
+        },
+        ..ServerOptions::default()
+    };
+    let handlers = (0..3).map(|_| recorder().0).collect();
+    let served = Served::listen(&io, transport, options, handlers);
+    let raws: Vec<_> = (0..3)
+        .map(|_| {
+            let raw = RawStream::connect(&served.server.local_address());
+            (served.peer(), raw)
+        })
+        .collect();
+    for (peer, _) in &raws {
+        // More than TCP's buffers hold on either side.
+        while peer.try_send(&[0; 60_000]).is_ok() {}
+    }
+    let unsent = served.server.close(Duration::from_millis(20));
+    let of_each: u64 = raws
+        .iter()
+        .map(|(peer, _)| peer.statistics().sending.discarded.closed.messages)
+        .sum();
+    assert!(of_each >= 3, "{of_each}");
+    assert_eq!(unsent.queued.messages, of_each);
+    match transport {
+        Transport::Tcp => assert!(unsent.kernel_bytes > Some(0), "{unsent:?}"),
+        _ => assert_eq!(unsent.kernel_bytes, None),
+    }
+    assert_eq!(served.server.close(WATCHDOG), unsent, "it says it again");
 }
 
 fn in_every_callback_another_link_can_be_closed(transport: Transport) {

@@ -22,6 +22,7 @@ over! {
     all_peers_share_one_queue_and_its_limit: udp;
     keeplatest_evicts_the_oldest_to_the_same_peer_and_is_full_if_there_is_none: udp;
     pressure_is_the_servers_and_every_peer_is_told: udp;
+    a_panic_over_pressure_ends_that_peer_alone: udp;
     counters_are_each_peers_too: udp;
     closing_one_peer_leaves_the_others: udp;
     a_peer_that_was_aborted_opens_anew: udp;
@@ -355,28 +356,56 @@ fn keeplatest_evicts_the_oldest_to_the_same_peer_and_is_full_if_there_is_none(_:
     assert_eq!((evicted(&hall.peers[0]), evicted(&hall.peers[1])), (1, 1));
 }
 
+/// Queues more, inside a callback, than the driver writes in one turn: so it comes to tell pressure
+/// while it is on.
+fn press(io: &IoThread, peer: &Link) {
+    let sender = peer.clone();
+    inside_callback(io, move || {
+        for _ in 0..17 {
+            sender.try_send(&[0; 60_000]).unwrap();
+        }
+    });
+}
+
 fn pressure_is_the_servers_and_every_peer_is_told(_: Transport) {
-    let hall = Hall::new(small_queue(Strategy::Reliable), 2, 3);
-    let one = hall.peers[0].clone();
-    let (gate, ()) = Gate::after(&hall.io, move || one.send(&[1; 800]).unwrap());
-    let sending = hall.served.server.statistics().peers.sending;
-    assert_eq!(sending.pressure_crossings, 1);
-    drop(gate);
-    hall.peers[0].flush(WATCHDOG).unwrap();
+    let hall = Hall::new(ServerOptions::default(), 2, 2);
+    press(&hall.io, &hall.peers[0]);
+    for inbox in &hall.inboxes {
+        for expected in [Pressure::On, Pressure::Off] {
+            let told = inbox.next();
+            let Told::Pressure(pressure) = told else {
+                panic!("expected pressure, was told {told:?}");
+            };
+            assert_eq!(pressure, expected);
+        }
+    }
     let sending = hall.served.server.statistics().peers.sending;
     assert_eq!(sending.pressure_crossings, 2);
-    // Told or not, it is told in pairs.
-    for inbox in &hall.inboxes[..2] {
-        let told: Vec<_> = inbox
-            .so_far()
-            .into_iter()
-            .map(|told| match told {
-                Told::Pressure(pressure) => pressure,
-                other => panic!("expected pressure alone, was told {other:?}"),
-            })
-            .collect();
-        assert!(told.is_empty() || told == [Pressure::On, Pressure::Off]);
-    }
+}
+
+fn a_panic_over_pressure_ends_that_peer_alone(_: Transport) {
+    let io = start();
+    let (bad, bad_inbox) = recorder_that(|_, told| {
+        assert!(!matches!(told, Told::Pressure(_)), "as the test wants it");
+    });
+    let (good, good_inbox) = recorder();
+    let served = Served::listen(&io, udp(), ServerOptions::default(), vec![bad, good]);
+    let sockets = [(), ()].map(|()| plain(&served.server.local_address()));
+    sockets[0].send(b"hello").unwrap();
+    served.peer();
+    sockets[1].send(b"hello").unwrap();
+    let good_peer = served.peer();
+    press(&io, &good_peer);
+    let closed = bad_inbox.skip_to_closed();
+    assert!(matches!(closed.reason, Reason::Panicked));
+    let off = |told: &Told| matches!(told, Told::Pressure(Pressure::Off));
+    assert!(matches!(
+        good_inbox.all_up_to(off).last(),
+        Some(Told::Pressure(_))
+    ));
+    sockets[1].send(b"still here").unwrap();
+    assert_eq!(good_inbox.expect_message(), b"still here");
+    assert_eq!(served.server.statistics().connected, 1);
 }
 
 fn counters_are_each_peers_too(_: Transport) {

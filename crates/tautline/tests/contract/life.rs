@@ -18,6 +18,7 @@ over! {
     what_was_sent_before_the_end_is_delivered_before_closed: tcp uds;
     opened_tells_both_addresses: tcp uds udp;
     a_name_is_looked_up: tcp udp;
+    ipv6_literals_are_addresses_too: tcp udp;
     where_nobody_listens_there_is_only_ended: tcp uds;
     a_listener_with_a_full_backlog_ends_in_a_timeout: tcp uds;
     a_full_backlog_is_waited_for: uds;
@@ -169,6 +170,33 @@ fn a_name_is_looked_up(transport: Transport) {
     drop(link);
     let last = inbox.all_to_the_end().pop();
     assert!(matches!(last, Some(Told::Ended(_))), "{last:?}");
+}
+
+fn ipv6_literals_are_addresses_too(transport: Transport) {
+    let io = start();
+    let address = match transport {
+        Transport::Udp => "udp://[::1]:0",
+        _ => "tcp://[::1]:0",
+    };
+    let (handler, inbox) = recorder();
+    let mut handlers = Some(handler);
+    let accept = move |_: &Link| handlers.take().ok_or_else(|| "one is enough".into());
+    let server = io
+        .listen(&address.parse().unwrap(), ServerOptions::default(), accept)
+        .unwrap();
+    let printed = server.local_address().to_string();
+    assert_eq!(printed.parse(), Ok(server.local_address()));
+    let link = io
+        .connect(
+            &server.local_address(),
+            LinkOptions::default(),
+            recorder().0,
+        )
+        .unwrap();
+    link.wait_open(WATCHDOG).unwrap();
+    link.send(b"hello").unwrap();
+    assert_eq!(inbox.expect_opened().peer, link.local_address());
+    assert_eq!(inbox.expect_message(), b"hello");
 }
 
 /// Only `ended` is told: the reason.

@@ -100,7 +100,7 @@ pub(crate) fn server_of_raw(
 pub(crate) struct Served {
     pub(crate) server: Server,
     peers: Receiver<Link>,
-    _place: Place,
+    place: Place,
 }
 
 impl Served {
@@ -124,8 +124,13 @@ impl Served {
         Self {
             server,
             peers,
-            _place: place,
+            place,
         }
+    }
+
+    /// The server alone, and the place of its socket.
+    pub(crate) fn split(self) -> (Server, Place) {
+        (self.server, self.place)
     }
 
     /// The next peer that was accepted, and has opened.
