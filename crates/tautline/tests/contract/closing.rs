@@ -130,10 +130,13 @@ fn flush_says_when_it_was_not_in_time(transport: Transport) {
     assert_eq!(link.flush(Duration::ZERO), timed_out);
     assert_eq!(link.flush(Duration::from_millis(5)), timed_out);
     let accepted = link.statistics().sending.accepted.messages;
-    let reading = thread::spawn(move || (0..accepted).for_each(|_| drop(peer.read_frame())));
+    let reading = thread::spawn(move || {
+        (0..accepted).for_each(|_| drop(peer.read_frame()));
+        peer
+    });
     assert_eq!(link.flush(WATCHDOG), Ok(()));
     assert!(link.statistics().sending.waiting.is_zero());
-    reading.join().unwrap();
+    drop(reading.join().unwrap());
 }
 
 /// The peer goes as soon as it has all. Whoever waited for the queue to empty may run only after that,
@@ -707,9 +710,7 @@ fn a_peer_may_end_itself_in_its_callback(transport: Transport) {
         assert_eq!(inbox.expect_message(), b"hello");
         let told = inbox.expect_end().reason.to_string();
         assert!(told == reason || (transport.is_stream() && told == "the peer ended its stream"));
-        until("it is counted no more", || {
-            served.server.statistics().connected == 0
-        });
+        served.expect_connected(0);
         drop(link);
     }
 }

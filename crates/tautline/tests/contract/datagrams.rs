@@ -255,7 +255,7 @@ fn a_silent_peer_expires(_: Transport) {
     let closed = hall.inboxes[0].expect_end();
     assert!(matches!(closed.reason, Reason::Expired));
     assert_eq!(hall.peers[0].send(b"a"), Err(SendError::NotConnected));
-    assert_eq!(hall.served.server.statistics().connected, 0);
+    hall.served.expect_connected(0);
     // It speaks again, and is a new one.
     hall.sockets[0].send(b"back").unwrap();
     hall.inboxes[1].expect_opened();
@@ -292,7 +292,7 @@ fn when_the_table_is_full_the_longest_silent_makes_room_but_nobody_active(_: Tra
         Reason::Expired
     ));
     assert!(hall.peers[1].is_open());
-    assert_eq!(hall.served.server.statistics().connected, 2);
+    hall.served.expect_connected(2);
 }
 
 fn small_queue(strategy: Strategy) -> ServerOptions {
@@ -405,7 +405,7 @@ fn a_panic_over_pressure_ends_that_peer_alone(_: Transport) {
     ));
     sockets[1].send(b"still here").unwrap();
     assert_eq!(good_inbox.expect_message(), b"still here");
-    assert_eq!(served.server.statistics().connected, 1);
+    served.expect_connected(1);
 }
 
 fn counters_are_each_peers_too(_: Transport) {
@@ -447,7 +447,7 @@ fn closing_one_peer_leaves_the_others(_: Transport) {
         hall.peers[2].send(b"still here").unwrap();
         assert_eq!(receive(&hall.sockets[2]), b"still here");
     }
-    assert_eq!(hall.served.server.statistics().connected, 1);
+    hall.served.expect_connected(1);
 }
 
 fn a_peer_that_was_aborted_opens_anew(_: Transport) {

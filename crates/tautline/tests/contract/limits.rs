@@ -246,7 +246,7 @@ fn one_peer_too_many_is_turned_away_until_another_leaves(transport: Transport) {
     assert_eq!(second.read_frame(), b"still here");
 
     drop(first);
-    until("one has left", || served.server.statistics().connected == 1);
+    served.expect_connected(1);
     let _fourth = RawStream::connect(&address);
     assert!(served.peer().is_open());
     let statistics = served.server.statistics();

@@ -10,6 +10,7 @@ use tautline::{
 
 use super::{
     Inbox, Place, RawListener, RawPeer, RawStream, Recorder, Transport, WATCHDOG, fresh, recorder,
+    until,
 };
 
 pub(crate) fn start() -> IoThread {
@@ -126,6 +127,14 @@ impl Served {
             peers,
             place,
         }
+    }
+
+    /// Waits until so many peers are connected: one that has ended is counted a moment longer than its
+    /// handler lives.
+    pub(crate) fn expect_connected(&self, expected: usize) {
+        until("so many peers are connected", || {
+            self.server.statistics().connected == expected
+        });
     }
 
     /// The server alone, and the place of its socket.
