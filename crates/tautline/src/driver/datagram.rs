@@ -34,6 +34,8 @@ pub(crate) struct DatagramDriver {
     peers: HashMap<Remote, Peer>,
     /// The peer of each link, for commands.
     links: HashMap<u64, Remote>,
+    /// Peers that close: looked at after every write, so not sought among all.
+    closing: Vec<Remote>,
     pressure: Pressure,
     awaits_room: bool,
     /// No peer may be replaced before: all were active a moment ago.
@@ -78,6 +80,7 @@ impl DatagramDriver {
             accept,
             peers: HashMap::new(),
             links: HashMap::new(),
+            closing: Vec::new(),
             pressure: Pressure::Off,
             awaits_room: false,
             full_until: None,
@@ -149,11 +152,18 @@ impl DatagramDriver {
         deadline: Option<Instant>,
         turn: &mut Turn,
     ) -> Alive {
-        let peer = self
-            .links
-            .get(&link)
-            .and_then(|remote| self.peers.get_mut(remote));
-        if let Some(peer) = peer {
+        let remote = self.links.get(&link);
+        if let Some(remote) = remote
+            && let Some(peer) = self.peers.get_mut(remote)
+        {
+            let deadline = match peer.closing {
+                // Whoever asked last has waited least: an earlier deadline stands.
+                Some(before) => before.into_iter().chain(deadline).min(),
+                None => {
+                    self.closing.push(remote.clone());
+                    deadline
+                }
+            };
             peer.closing = Some(deadline);
             if let Some(deadline) = deadline {
                 turn.set_timer(deadline, self.server.id);
@@ -377,7 +387,8 @@ impl DatagramDriver {
 
     /// Peers that close, and for whom nothing waits any more or no time is left.
     fn end_closing(&mut self, now: Instant, turn: &mut Turn) {
-        let done = |peer: &Peer| {
+        let is_done = |remote: &Remote| {
+            let peer = self.peers.get(remote)?;
             let deadline = peer.closing?;
             let expired = deadline.is_some_and(|deadline| deadline <= now);
             let id = peer.audience.shared().peer;
@@ -385,10 +396,10 @@ impl DatagramDriver {
             Some(expired || waits.is_zero())
         };
         let done: Vec<Remote> = self
-            .peers
+            .closing
             .iter()
-            .filter(|(_, peer)| done(peer) == Some(true))
-            .map(|(remote, _)| remote.clone())
+            .filter(|remote| is_done(remote) == Some(true))
+            .cloned()
             .collect();
         for remote in done {
             self.end_peer(&remote, Reason::Closed, turn);
@@ -399,6 +410,9 @@ impl DatagramDriver {
         let Some(mut peer) = self.peers.remove(remote) else {
             return;
         };
+        if peer.closing.is_some() {
+            self.closing.retain(|closing| closing != remote);
+        }
         let shared = Arc::clone(peer.audience.shared());
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,

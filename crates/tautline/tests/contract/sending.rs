@@ -14,6 +14,7 @@ over! {
     reliable_says_full_only_to_try_send: tcp uds udp;
     besteffort_refuses_unless_it_was_given_time: tcp uds udp;
     keeplatest_evicts_the_oldest_and_never_waits: tcp uds udp;
+    keeplatest_leaves_little_in_the_kernel: tcp;
     keeplatest_is_full_where_a_half_written_message_leaves_no_room: tcp uds;
     waiters_are_served_in_order: tcp uds udp;
     while_one_waits_nobody_overtakes: tcp uds udp;
@@ -135,6 +136,31 @@ fn keeplatest_evicts_the_oldest_and_never_waits(transport: Transport) {
     assert_eq!(sending.discarded.evicted, Tally { messages: 3, bytes });
     assert_eq!(sending.waits, 0);
     assert_eq!(sending.refused.messages, 0);
+}
+
+/// Left alone, the kernel would take megabytes of samples, which nothing can make fresher. The peer's
+/// receive buffer is small here, so what is taken waits on our side.
+fn keeplatest_leaves_little_in_the_kernel(transport: Transport) {
+    let io = start();
+    let taken = |strategy| {
+        let listener = RawListener::bind(transport).with_receive_buffer(4096);
+        let options = LinkOptions {
+            strategy,
+            ..framed(transport)
+        };
+        let (link, _peer) = client_of_raw(&io, &listener, options, recorder().0);
+        for message in numbered(50_000, 200) {
+            let _ = link.try_send(&message);
+        }
+        let_turn(&io);
+        link.statistics().sending.written.bytes
+    };
+    let fresh = taken(Strategy::KeepLatest);
+    assert!(fresh < 300_000, "{fresh} bytes");
+    assert!(
+        taken(Strategy::BestEffort) > 2 * fresh,
+        "or this shows nothing"
+    );
 }
 
 /// The kernel's buffers take some of a large message. The rest of it can be neither evicted nor, for

@@ -12,6 +12,7 @@ over! {
     a_thread_has_the_name_it_was_given: tcp;
     many_links_share_one_thread: tcp uds udp;
     two_io_threads_serve_each_other: tcp uds udp;
+    a_thread_that_spins_serves_as_any_other: tcp uds udp;
     an_idle_thread_does_not_wake: tcp uds udp;
     a_thread_ends_with_its_last_link_after_its_value_is_dropped: tcp uds udp;
     a_thread_without_links_ends_at_once: tcp;
@@ -104,6 +105,38 @@ fn two_io_threads_serve_each_other(transport: Transport) {
     pair.client.send(&[200]).unwrap();
     pair.client_inbox
         .all_up_to(|told| matches!(told, Told::Message(message, _) if message == &[0]));
+}
+
+fn a_thread_that_spins_serves_as_any_other(transport: Transport) {
+    let spinning = || {
+        IoThread::start(IoOptions {
+            spin: Duration::from_micros(50),
+            ..IoOptions::default()
+        })
+        .unwrap()
+    };
+    let (io, server_io) = (spinning(), spinning());
+    let (handler, peer_inbox) = recorder_that(|link, told| {
+        if let Told::Message(message, _) = told {
+            link.send(message).unwrap();
+        }
+    });
+    let options = ServerOptions {
+        link: framed(transport),
+        ..ServerOptions::default()
+    };
+    let served = Served::listen(&server_io, transport, options, vec![handler]);
+    let (handler, inbox) = recorder();
+    let address = served.server.local_address();
+    let link = io.connect(&address, framed(transport), handler).unwrap();
+    inbox.expect_opened();
+    for message in numbered(200, 100) {
+        link.send(&message).unwrap();
+        assert_eq!(inbox.expect_message(), message);
+    }
+    link.close(WATCHDOG);
+    inbox.expect_end();
+    peer_inbox.expect_opened();
 }
 
 /// Times that a thread went to sleep or was made to.
