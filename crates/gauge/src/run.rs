@@ -282,7 +282,7 @@ impl Bench<'_> {
             seats: self.seats.clone(),
             register: Arc::clone(self.register),
             addresses: Arc::clone(self.addresses),
-            pulse: Arc::new(Pulse::new()),
+            pulse: Arc::new(Pulse::new(transport == Transport::Udp)),
         }
     }
 }

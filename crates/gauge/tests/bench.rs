@@ -54,13 +54,22 @@ fn assert_latency_row(row: &LatencyRow, plan: &LatencyPlan) {
         (plan.runs, plan.runs),
         "{cell}"
     );
+    let mut lost = 0;
     for summary in std::iter::once(&row.control).chain(row.drivers.iter().map(|d| &d.summary)) {
         assert_eq!(summary.corrupted, 0, "{cell}");
         assert_eq!(summary.count + summary.lost, echoes, "{cell}");
+        // On a loaded machine a datagram may be late by more than its timeout; on a stream none is.
+        assert!(summary.lost == 0 || row.transport == "udp", "{cell}");
+        lost += summary.lost;
     }
     for driver in &row.drivers {
         let cell = format!("{cell} {}", driver.driver);
-        assert_eq!(driver.rounds.len(), plan.runs * plan.rounds, "{cell}");
+        let rounds = plan.runs * plan.rounds;
+        assert!(
+            driver.rounds.len() == rounds || lost > 0,
+            "{cell}: {} of {rounds} rounds",
+            driver.rounds.len()
+        );
         let (low, high) = (driver.ratio_low.unwrap(), driver.ratio_high.unwrap());
         let ratio = driver.p50_ratio.unwrap();
         assert!(

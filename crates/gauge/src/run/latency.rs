@@ -255,7 +255,7 @@ mod tests {
             seats: Seats::choose(&free).unwrap(),
             register: Arc::new(Register::default()),
             addresses: Arc::new(Addresses::new(&Plan::full(1)).unwrap()),
-            pulse: Arc::new(Pulse::new()),
+            pulse: Arc::new(Pulse::new(true)),
         }
     }
 

@@ -17,6 +17,8 @@ use crate::clock::now_ns;
 
 /// What the measuring thread and the watching one share.
 pub(crate) struct Pulse {
+    /// Whether what does not come may be lost. On a stream it is late, however long it takes.
+    lossy: bool,
     stop: AtomicBool,
     last_beat_ns: AtomicU64,
     stalls: AtomicU64,
@@ -27,8 +29,9 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(lossy: bool) -> Self {
         Self {
+            lossy,
             stop: AtomicBool::new(false),
             last_beat_ns: AtomicU64::new(now_ns()),
             stalls: AtomicU64::new(0),
@@ -51,7 +54,8 @@ impl Pulse {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How often nothing moved for [`STALL`]. Whoever waits for a reply takes a change for its loss.
+    /// How often nothing moved for [`STALL`] over a lossy transport. Whoever waits for a reply takes a
+    /// change for its loss.
     #[inline]
     pub(crate) fn stalls(&self) -> u64 {
         self.stalls.load(Ordering::Relaxed)
@@ -200,7 +204,7 @@ impl<'a> Watch<'a> {
         if overdue || since(last_beat_ns, now) > SILENCE_LIMIT {
             self.closed_ns = Some(now);
             self.pulse.close();
-        } else if since(last_beat_ns.max(self.rung_ns), now) > STALL {
+        } else if self.pulse.lossy && since(last_beat_ns.max(self.rung_ns), now) > STALL {
             self.rung_ns = now;
             self.pulse.stalled();
         }
@@ -242,7 +246,7 @@ mod tests {
         stop: &AtomicBool,
         measure: impl FnOnce(&Pulse) -> T + Send + 'static,
     ) -> io::Result<T> {
-        let pulse = Arc::new(Pulse::new());
+        let pulse = Arc::new(Pulse::new(true));
         let own = Arc::clone(&pulse);
         supervise(&pulse, stop, &mut |_| {}, move || measure(&own))
     }
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn silence_rings_first_and_closes_then() {
-        let pulse = Pulse::new();
+        let pulse = Pulse::new(true);
         let closed = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&closed);
         pulse.on_close(move || flag.store(true, Ordering::Relaxed));
@@ -299,8 +303,20 @@ mod tests {
     }
 
     #[test]
+    fn over_a_stream_silence_is_no_loss_but_ends_the_run_all_the_same() {
+        let pulse = Pulse::new(false);
+        let mut watch = Watch::new(&pulse);
+        let start = 100 * SECOND;
+        pulse.beat(start);
+        watch.look(false, start + 4 * SECOND);
+        assert_eq!((pulse.stalls(), pulse.is_closed()), (0, false));
+        watch.look(false, start + 6 * SECOND);
+        assert!(pulse.is_closed());
+    }
+
+    #[test]
     fn stopping_closes_what_does_not_end_by_itself() {
-        let pulse = Pulse::new();
+        let pulse = Pulse::new(true);
         let mut watch = Watch::new(&pulse);
         let start = 100 * SECOND;
         pulse.beat(start);
@@ -313,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_closer_that_comes_too_late_is_called_at_once() {
-        let pulse = Pulse::new();
+        let pulse = Pulse::new(true);
         pulse.close();
         let called = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&called);

@@ -89,6 +89,7 @@ impl CallbackEcho {
     }
 
     fn kick_until_settled(&self) -> Result<(), String> {
+        self.pulse.beat(now_ns());
         let mut stalls = self.pulse.stalls();
         self.kick()?;
         loop {

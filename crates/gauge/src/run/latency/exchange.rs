@@ -73,6 +73,8 @@ pub(super) fn run_block(
 ) -> Result<Done, String> {
     let payload_bytes = exchange.payload_mut().len();
     let start_ns = now_ns();
+    // What went before the block is no silence of its peer.
+    pulse.beat(start_ns);
     let mut end_ns = start_ns;
     let mut echoes = 0;
     while echoes < order.echoes && end_ns < order.until_ns && !pulse.is_stopping() {
@@ -220,7 +222,7 @@ mod tests {
             order,
             &mut sequence,
             &mut recorder,
-            &Pulse::new(),
+            &Pulse::new(true),
         );
         (done, recorder, sequence)
     }
@@ -268,7 +270,13 @@ mod tests {
             whole: false,
         };
         let mut exchange = Scripted::new(vec![vec![message(0)]]);
-        let done = run_block(&mut exchange, order, &mut 0, &mut recorder, &Pulse::new());
+        let done = run_block(
+            &mut exchange,
+            order,
+            &mut 0,
+            &mut recorder,
+            &Pulse::new(true),
+        );
         assert_eq!(done.unwrap().echoes, 0);
     }
 

@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_mark_that_never_arrives_because_all_is_closed_is_given_up() {
-        let (post, pulse) = (Post::new(false), Pulse::new());
+        let (post, pulse) = (Post::new(false), Pulse::new(true));
         let mut sends = 0;
         pulse.close();
         let arrived = post.drain(&mut [0; 16], &pulse, true, |_| {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_lost_mark_is_sent_again() {
-        let (post, pulse) = (Post::new(false), Pulse::new());
+        let (post, pulse) = (Post::new(false), Pulse::new(true));
         let mut sends = 0;
         let arrived = post.drain(&mut [0; 16], &pulse, true, |_| {
             sends += 1;
