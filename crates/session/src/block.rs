@@ -147,9 +147,14 @@ impl Block {
         Some(Tally::one(message.bytes as usize - self.cut_bytes))
     }
 
+    /// Whether one more message goes in. Of several it holds no more than `share`.
     #[inline]
-    pub(crate) const fn fits(&self, encoded_bytes: usize) -> bool {
-        self.bytes.capacity() - self.bytes.len() >= encoded_bytes
+    pub(crate) const fn fits(&self, encoded_bytes: usize, share: Tally) -> bool {
+        let within_share = self.is_empty()
+            || (self.tally.messages < share.messages
+                && self.tally.bytes + encoded_bytes as u64 <= share.bytes);
+        within_share
+            && self.bytes.capacity() - self.bytes.len() >= encoded_bytes
             && self.messages.len() < BLOCK_MESSAGES
     }
 
@@ -304,12 +309,12 @@ impl Block {
 
     /// Moves the messages that are somebody's into `to`, as far as they fit. Returns the length of
     /// the first that does not; `None` when all did.
-    pub(crate) fn drain_into(&mut self, to: &mut Self) -> Option<usize> {
+    pub(crate) fn drain_into(&mut self, to: &mut Self, share: Tally) -> Option<usize> {
         loop {
             self.skip_taken_out();
             let at_ns = self.stamps.get(self.head_stamp).map(|stamp| stamp.at_ns);
             let datagram = self.front()?;
-            if !to.fits(datagram.payload.len()) {
+            if !to.fits(datagram.payload.len(), share) {
                 return Some(datagram.payload.len());
             }
             if let Some(at_ns) = at_ns
@@ -420,6 +425,11 @@ mod tests {
         assert_eq!(rest.advance(2, |_, _| {}), tally(1, 2));
     }
 
+    const ANY: Tally = Tally {
+        messages: u64::MAX,
+        bytes: u64::MAX,
+    };
+
     #[test]
     fn the_oldest_to_a_peer_leaves_the_others_in_order() {
         let mut block = block(&[(b"a", ONE), (b"bb", TWO), (b"c", ONE), (b"dd", TWO)]);
@@ -444,7 +454,7 @@ mod tests {
         from.push(b"", b"young", TWO);
         assert_eq!(from.evict_oldest_to(ONE), Some(tally(1, 3)));
         let mut to = Block::with_room(64);
-        assert_eq!(from.drain_into(&mut to), None);
+        assert_eq!(from.drain_into(&mut to, ANY), None);
         let mut told = Vec::new();
         to.pass_front(|at_ns, messages| told.push((at_ns, messages)));
         assert_eq!(told, [(200, 1)]);

@@ -116,7 +116,7 @@ impl Outbound {
             payload_limit_bytes,
             stage: Stage::NotOpen,
             generation: 0,
-            queue: SendQueue::default(),
+            queue: SendQueue::new(writer_share(options.strategy, limit)),
             writer: Writer::Nobody,
             in_flight: Tally::default(),
             severed: None,
@@ -188,7 +188,8 @@ impl Outbound {
         }
         // Whoever ends the connection is the driver.
         self.scheduled = false;
-        let mut queue = std::mem::take(&mut self.queue);
+        let share = self.queue.share();
+        let mut queue = std::mem::replace(&mut self.queue, SendQueue::new(share));
         let mut given_up = Tally::default();
         queue.clear(surroundings, |peer, tally| {
             given_up += tally;
@@ -361,6 +362,18 @@ impl Outbound {
 }
 
 /// What a waiting send is told when this is the end.
+/// How much of the queue a writer may have in its hands. Of a keeplatest queue half: what is in flight
+/// cannot be evicted, and a fresh sample must not be refused for want of an old one that can.
+fn writer_share(strategy: Strategy, limit: Tally) -> Tally {
+    match strategy {
+        Strategy::KeepLatest => Tally {
+            messages: limit.messages / 2,
+            bytes: limit.bytes / 2,
+        },
+        Strategy::Reliable | Strategy::BestEffort => limit,
+    }
+}
+
 const fn ticket_state(cause: Discard) -> TicketState {
     match cause {
         Discard::ConnectionLost => TicketState::NotConnected,

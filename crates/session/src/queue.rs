@@ -7,8 +7,10 @@ use crate::block::{BLOCK_BYTES, Block, PeerId};
 use crate::outbound::Surroundings;
 
 /// Blocks in order, oldest first. Holds what no writer has in hand.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SendQueue {
+    /// Most that a block holds of several messages, and so most that is in a writer's hands at once.
+    share: Tally,
     /// A message that is partly written, alone: eviction never reaches it.
     started: Option<Block>,
     blocks: VecDeque<Block>,
@@ -17,6 +19,21 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
+    /// A queue whose blocks hold no more than `share`, or one message.
+    pub(crate) fn new(share: Tally) -> Self {
+        Self {
+            share,
+            started: None,
+            blocks: VecDeque::new(),
+            tally: Tally::default(),
+            group: Group::default(),
+        }
+    }
+
+    pub(crate) const fn share(&self) -> Tally {
+        self.share
+    }
+
     #[inline]
     pub(crate) const fn tally(&self) -> Tally {
         self.tally
@@ -47,7 +64,8 @@ impl SendQueue {
         if let Some(at_ns) = at_ns {
             self.group = Group::new(at_ns);
         }
-        let has_room = |block: &Block| block.fits(encoded_bytes);
+        let share = self.share;
+        let has_room = |block: &Block| block.fits(encoded_bytes, share);
         let new_block = !self.blocks.back().is_some_and(has_room);
         if new_block {
             self.blocks
@@ -129,12 +147,17 @@ impl SendQueue {
         peer: PeerId,
         surroundings: &impl Surroundings,
     ) -> Option<Tally> {
-        let evicted = self
+        let (index, evicted) = self
             .blocks
             .iter_mut()
-            .find_map(|block| block.evict_oldest_to(peer))?;
+            .enumerate()
+            .find_map(|(index, block)| Some((index, block.evict_oldest_to(peer)?)))?;
         self.tally -= evicted;
-        self.drop_empty_front(surroundings);
+        if self.blocks[index].is_empty()
+            && let Some(block) = self.blocks.remove(index)
+        {
+            surroundings.recycle(block);
+        }
         self.compact(surroundings);
         Some(evicted)
     }
@@ -200,7 +223,7 @@ impl SendQueue {
         let crowded = std::mem::take(&mut self.blocks);
         let mut target = surroundings.block();
         for mut old in crowded {
-            while let Some(next_bytes) = old.drain_into(&mut target) {
+            while let Some(next_bytes) = old.drain_into(&mut target, self.share) {
                 let full = std::mem::replace(&mut target, block_for(next_bytes, surroundings));
                 self.blocks.push_back(full);
             }

@@ -11,8 +11,9 @@ use std::str::FromStr;
 /// | `send`         | waits            | `Full`           | evicts the oldest, Ok |
 /// | `send_timeout` | waits, `TimedOut`| waits, `TimedOut`| evicts the oldest, Ok |
 ///
-/// What a writer has in hand is never evicted; where that alone leaves no room, `KeepLatest` says
-/// `Full`.
+/// What a writer has in hand is never evicted. Under `KeepLatest` that is at most half of the queue, or
+/// one message; where it leaves no room all the same, because the queue holds a single message or a very
+/// large one comes, `KeepLatest` says `Full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strategy {
     /// Nothing is dropped: commands, files, everything that must arrive. The default.

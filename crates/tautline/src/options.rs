@@ -46,7 +46,8 @@ pub struct LinkOptions {
     /// Most messages waiting or in flight, whatever their size.
     ///
     /// Default 65,536, which 16-byte messages reach together with the default of
-    /// `queue_limit_bytes`. 1 keeps only the newest sample under [`Strategy::KeepLatest`].
+    /// `queue_limit_bytes`. 2 is the least that keeps one fresh sample behind the one
+    /// being written under [`Strategy::KeepLatest`]; with 1 a send during a write is `Full`.
     pub queue_limit_messages: usize,
     /// Longest payload accepted from the peer or from `send`.
     ///

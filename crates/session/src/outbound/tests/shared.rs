@@ -264,8 +264,9 @@ fn evicting_to_one_peer_behind_anothers_message_takes_no_memory_without_end() {
         for _ in 0..rounds {
             rig.queue_to(two, &vec![2; length]);
         }
+        // One for each message at most.
         assert!(
-            rig.desk.blocks_out.get() <= 3,
+            rig.desk.blocks_out.get() <= 4,
             "{} blocks for messages of {length} bytes",
             rig.desk.blocks_out.get()
         );
