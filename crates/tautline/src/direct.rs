@@ -87,7 +87,6 @@ impl DirectLink {
     fn new(address: &Address, socket: Socket, options: &LinkOptions) -> Result<Self, Error> {
         let failed = |cause| Error::io("configure", address, cause);
         socket.set_blocking(true).map_err(failed)?;
-        socket.set_receive_timeout(TICK).map_err(failed)?;
         let receiving = Receiving::new(socket.kind().is_datagram(), options);
         let outlet = Arc::new(Outlet::Connected(socket));
         Ok(Self {
@@ -204,6 +203,6 @@ fn next_look(deadline: Option<Instant>) -> Instant {
     deadline.map_or(tick, |deadline| deadline.min(tick))
 }
 
-/// `SO_RCVTIMEO` of every direct link: at worst so late is a `Closer` noticed where the kernel does not
-/// wake for it. A deadline farther away costs no call besides the receive itself.
+/// `SO_RCVTIMEO` of a direct link that receives with a deadline, and the pause between two looks at
+/// a `Closer` while polling.
 const TICK: Duration = Duration::from_millis(100);

@@ -13,6 +13,7 @@ mod link;
 mod listener;
 mod pool;
 mod spin;
+mod timers;
 mod turn;
 
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ pub(crate) use listener::{Accept, ListenerDriver};
 pub(crate) use turn::Turn;
 
 pub(crate) use spin::{Polled, Spin};
+
+use timers::ALARM;
 
 /// Everything that one I/O thread owns.
 pub(crate) struct Driver {
@@ -64,7 +67,7 @@ impl Driver {
         Ok(Self {
             poll,
             entries: HashMap::default(),
-            turn: Turn::new(registry, io, read_buffer_bytes),
+            turn: Turn::new(registry, io, read_buffer_bytes)?,
             commands: Vec::new(),
             spin: Spin::new(spin),
             retiring: false,
@@ -87,7 +90,7 @@ impl Driver {
     }
 
     fn wait(&mut self, events: &mut mio::Events) {
-        let timeout = self.turn.until_next_timer();
+        let timeout = self.turn.until_next_turn();
         match self.spin.wait(&mut self.poll, events, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
@@ -97,6 +100,9 @@ impl Driver {
     }
 
     fn dispatch(&mut self, event: &mio::event::Event) {
+        if event.token() == ALARM {
+            return self.turn.timers.rang();
+        }
         let id = event.token().0 as u64;
         self.with(id, |entry, turn| match entry {
             Entry::Link(link) => link.on_event(event, turn),
@@ -183,11 +189,11 @@ impl Driver {
     }
 
     fn expire_timers(&mut self) {
-        if !self.turn.has_timers() {
+        if !self.turn.timers.may_be_due() {
             return;
         }
         let now = Instant::now();
-        while let Some(id) = self.turn.expired_timer(now) {
+        while let Some(id) = self.turn.timers.expired(now) {
             self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.on_timer(now, turn),
                 Entry::Listener(listener) => listener.on_event(turn),

@@ -10,6 +10,7 @@ pub(crate) mod net;
 pub(crate) mod poll;
 pub(crate) mod sched;
 pub(crate) mod socket;
+pub(crate) mod timer;
 
 use std::io;
 

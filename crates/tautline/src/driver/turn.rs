@@ -1,7 +1,6 @@
 //! What a turn of the I/O thread works with, besides its entries.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use mio::{Interest, Registry, Token};
 
 use super::home::IoShared;
 use super::link::LinkDriver;
+use super::timers::Timers;
 
 /// The thread's registry, read buffer, timers, and the lists of what is to be done next.
 pub(crate) struct Turn {
@@ -26,12 +26,17 @@ pub(crate) struct Turn {
     registry: Registry,
     ready: Vec<u64>,
     spare_ready: Vec<u64>,
-    timers: BinaryHeap<Reverse<(Instant, u64)>>,
+    pub(super) timers: Timers,
 }
 
 impl Turn {
-    pub(super) fn new(registry: Registry, io: Arc<IoShared>, read_buffer_bytes: usize) -> Self {
-        Self {
+    pub(super) fn new(
+        registry: Registry,
+        io: Arc<IoShared>,
+        read_buffer_bytes: usize,
+    ) -> io::Result<Self> {
+        let timers = Timers::new(&registry)?;
+        Ok(Self {
             io,
             buffer: vec![0; read_buffer_bytes],
             newcomers: Vec::new(),
@@ -40,8 +45,8 @@ impl Turn {
             registry,
             ready: Vec::new(),
             spare_ready: Vec::new(),
-            timers: BinaryHeap::new(),
-        }
+            timers,
+        })
     }
 
     /// Asks for news of a socket. Edge-triggered: what is there already is told once.
@@ -50,7 +55,7 @@ impl Turn {
         fd: BorrowedFd<'_>,
         id: u64,
         interest: Interest,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let fd = fd.as_raw_fd();
         self.registry
             .register(&mut SourceFd(&fd), Token(id as usize), interest)
@@ -62,7 +67,7 @@ impl Turn {
         fd: BorrowedFd<'_>,
         id: u64,
         interest: Interest,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let fd = fd.as_raw_fd();
         self.registry
             .reregister(&mut SourceFd(&fd), Token(id as usize), interest)
@@ -81,7 +86,7 @@ impl Turn {
     /// Calls `on_timer` at `at` or a little later. Timers are not taken back: an entry that needs its
     /// timer no more lets the call pass.
     pub(crate) fn set_timer(&mut self, at: Instant, id: u64) {
-        self.timers.push(Reverse((at, id)));
+        self.timers.add(at, id);
     }
 
     /// Who is ready, once each: an entry that reads and writes much asks for it twice in a turn, and
@@ -99,24 +104,11 @@ impl Turn {
         self.spare_ready = done;
     }
 
-    pub(super) fn has_timers(&self) -> bool {
-        !self.timers.is_empty()
-    }
-
-    pub(super) fn expired_timer(&mut self, now: Instant) -> Option<u64> {
-        let Reverse((at, _)) = self.timers.peek()?;
-        if *at > now {
-            return None;
-        }
-        self.timers.pop().map(|Reverse((_, id))| id)
-    }
-
     /// How long the thread may sleep; `None` for as long as nothing happens.
-    pub(super) fn until_next_timer(&self) -> Option<Duration> {
+    pub(super) fn until_next_turn(&mut self) -> Option<Duration> {
         if !self.ready.is_empty() || self.io.has_commands() {
             return Some(Duration::ZERO);
         }
-        let Reverse((at, _)) = self.timers.peek()?;
-        Some(at.saturating_duration_since(Instant::now()))
+        self.timers.set_alarm()
     }
 }
