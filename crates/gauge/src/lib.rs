@@ -14,3 +14,4 @@ pub mod report;
 pub mod run;
 pub mod statistics;
 mod sys;
+pub mod wire;
