@@ -2,27 +2,24 @@
 
 mod options;
 mod plan;
-mod started_at;
 
-use std::time::Duration;
-
-use tautline_gauge::environment::{self, Environment};
-use tautline_gauge::gate::{Gate, Outcome};
+use tautline_gauge::environment::Environment;
 use tautline_gauge::plan::Plan;
-use tautline_gauge::report::{self, Report};
+use tautline_gauge::report::Report;
 use tautline_gauge::run::{self, BenchErrorKind, BenchResult};
 
 pub(crate) use self::options::BenchCommand;
-use self::plan::Usage;
+use crate::course::{self, announce, judged, whole_seconds};
 use crate::exit::{Exit, Failure, say};
 use crate::interrupt::Interrupt;
 use crate::outputs::{self, Outputs};
 use crate::progress::ProgressLine;
+use crate::started_at;
 
 impl BenchCommand {
     /// Measures, reports, judges.
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let plan = self.plan().unwrap_or_else(Usage::exit);
+        let plan = self.plan().unwrap_or_else(|usage| usage.exit("bench"));
         let output = self.output();
         if output.print_duration {
             let seconds = whole_seconds(plan.duration_bound());
@@ -56,20 +53,6 @@ impl BenchCommand {
         let (report, gates) = judged(report, &output.fail_if);
         let written = outputs.write(&report).map_err(Failure::report);
         Ok(signal.or(failed).or_else(|| written.err()).unwrap_or(gates))
-    }
-}
-
-/// A run above ten seconds says first how long it takes.
-fn announce(bound: Duration) {
-    if bound > Duration::from_secs(10) {
-        let seconds = whole_seconds(bound);
-        let time = match (seconds / 60, seconds % 60) {
-            (0, seconds) => format!("{seconds} s"),
-            (minutes, seconds) => format!("{minutes} min {seconds} s"),
-        };
-        say(format_args!(
-            "takes up to {time} on a quiet machine; Ctrl-C ends it early with what it has by then"
-        ));
     }
 }
 
@@ -110,49 +93,15 @@ fn report_of(
     label: Option<String>,
 ) -> Report {
     Report {
-        schema: report::SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
         started_at,
         label,
-        boot_id: environment.kernel.boot_id.clone(),
-        clock: result.clock,
-        warnings: environment::doubts(&environment, &result.evidence),
-        environment,
-        evidence: result.evidence,
-        peer: None,
         same_host: Some(true),
-        placement: result.placement,
         seed,
         latency: result.latency,
         strategy: result.strategy,
         absent: result.absent,
-        gates: Vec::new(),
         interrupted: result.interrupted,
         error: result.error.map(|error| error.to_string()),
+        ..course::report(environment, result.evidence, result.clock, result.placement)
     }
-}
-
-/// The report with what became of its gates.
-fn judged(mut report: Report, gates: &[Gate]) -> (Report, Exit) {
-    report.gates = gates.iter().map(|gate| gate.judge(&report)).collect();
-    let passed = report
-        .gates
-        .iter()
-        .all(|verdict| verdict.outcome == Outcome::Passed);
-    (
-        report,
-        if passed {
-            Exit::Good
-        } else {
-            Exit::CheckFailed
-        },
-    )
-}
-
-/// Rounded up: a bound stays one.
-fn whole_seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }

@@ -3,10 +3,13 @@
 
 mod bench;
 mod cli;
+mod course;
 mod exit;
 mod interrupt;
+mod options;
 mod outputs;
 mod progress;
+mod started_at;
 mod values;
 
 use std::process::ExitCode;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::environment::{Doubt, Environment, Evidence};
 use crate::gate::Verdict;
+use crate::wire::PeerRecord;
 
 /// The schema that this report follows, as its first field says.
 pub const SCHEMA: &str = "tautline.report/1";
@@ -38,7 +39,7 @@ pub struct Report {
     /// What the run measured about the machine.
     pub evidence: Evidence,
     /// The other end's record, where there is another end.
-    pub peer: Option<Environment>,
+    pub peer: Option<PeerRecord>,
     /// Whether both ends are one host.
     pub same_host: Option<bool>,
     /// How the run was placed on the CPUs: asked and effective.

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 use tautline::{Address, Strategy};
-use tautline_gauge::gate::Gate;
-use tautline_gauge::plan::{Driver, OnRefused, Placement, Sched, Transport};
+use tautline_gauge::plan::{Driver, OnRefused, Transport};
 
-use crate::cli::indented;
-use crate::exit::STATUSES;
+use crate::options::{OUT, Output, Place, after_help};
 use crate::outputs::CsvTable;
 use crate::values;
 
@@ -37,6 +35,8 @@ pub(crate) struct BenchCommand {
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
+    pub(super) rows: Rows,
+    #[command(flatten)]
     pub(super) output: Output,
 }
 
@@ -57,6 +57,8 @@ pub(super) struct LatencyCommand {
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
+    pub(super) rows: Rows,
+    #[command(flatten)]
     pub(super) output: Output,
 }
 
@@ -70,6 +72,8 @@ pub(super) struct StrategyCommand {
     pub(super) strategy: StrategyOptions,
     #[command(flatten)]
     pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) rows: Rows,
     #[command(flatten)]
     pub(super) output: Output,
 }
@@ -180,62 +184,13 @@ pub(super) struct StrategyOptions {
     pub(super) on_refused: Option<OnRefused>,
 }
 
-/// Where threads run and how the machine is held.
+/// Where a table goes as rows.
 #[derive(Debug, Args)]
-pub(super) struct Place {
-    /// Where threads run: free, same (one CPU), split (two cores that share a cache), cross (two that
-    /// share none) [default: split]
-    #[arg(long, value_name = "SHAPE", value_parser = values::placement, help_heading = PLACE)]
-    pub(super) placement: Option<Placement>,
-
-    /// CPUs to use, such as 2,3 or 2-3: the client's, then the server's [default: by --placement]
-    #[arg(long, value_name = "LIST", value_parser = values::cpus, help_heading = PLACE)]
-    pub(super) cpu: Option<::std::vec::Vec<usize>>,
-
-    /// Scheduler of the measuring threads: other, idle, fifo:N or rr:N, N from 1 to 99
-    /// [default: other]
-    #[arg(long, value_name = "POLICY", value_parser = values::sched, help_heading = PLACE)]
-    pub(super) sched: Option<Sched>,
-
-    /// Exit with 3 where --sched is refused, instead of measuring without and saying so
-    #[arg(long, requires = "sched", help_heading = PLACE)]
-    pub(super) require_sched: bool,
-
-    /// Keep idle CPUs from halting: hold /dev/cpu_dma_latency at 0 (usually root's)
-    #[arg(long, help_heading = PLACE)]
-    pub(super) stay_awake: bool,
-
-    /// Keep each CPU in use busy with a thread of the idle class: awake without privilege
-    #[arg(long, help_heading = PLACE)]
-    pub(super) keep_cpus_busy: bool,
-}
-
-/// Where the report goes, and what is made of it.
-#[derive(Debug, Args)]
-pub(crate) struct Output {
-    /// Write the whole report as one JSON document; - is standard output, then text goes to standard
-    /// error
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUT)]
-    pub(crate) json: Option<PathBuf>,
-
+pub(super) struct Rows {
     /// Write the table as CSV, a row for each run; with `latency` or `strategy`, one file being one
     /// table; - is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUT)]
     pub(super) csv: Option<PathBuf>,
-
-    /// Exit with 1 if a row meets this: 'p99.9 > 200us or lost > 0'. Conditions are joined by and, or;
-    /// the figures stand below; transport, payload, strategy and driver choose rows: 'transport == uds
-    /// and p99 > 90us'. Repeatable
-    #[arg(long, value_name = "CONDITION", help_heading = OUT)]
-    pub(crate) fail_if: Vec<Gate>,
-
-    /// Print how many seconds the run may take on a quiet machine, and measure nothing
-    #[arg(long, help_heading = OUT)]
-    pub(crate) print_duration: bool,
-
-    /// A name for the run, kept in the report
-    #[arg(long, value_name = "TEXT", help_heading = OUT)]
-    pub(crate) label: Option<String>,
 }
 
 impl BenchCommand {
@@ -264,6 +219,14 @@ impl BenchCommand {
         }
     }
 
+    pub(super) fn rows(&self) -> &Rows {
+        match &self.table {
+            None => &self.rows,
+            Some(Table::Latency(command)) => &command.rows,
+            Some(Table::Strategy(command)) => &command.rows,
+        }
+    }
+
     /// The CSV file with its table.
     pub(crate) fn csv(&self) -> Option<(CsvTable, &Path)> {
         let table = match &self.table {
@@ -271,19 +234,9 @@ impl BenchCommand {
             Some(Table::Latency(_)) => CsvTable::Latency,
             Some(Table::Strategy(_)) => CsvTable::Strategy,
         };
-        Some((table, self.output().csv.as_deref()?))
+        Some((table, self.rows().csv.as_deref()?))
     }
-}
-
-fn after_help(example: &str) -> String {
-    format!(
-        "Figures for --fail-if:\n{}\nExit status:\n{}\nExample:\n  {example}",
-        indented(&Gate::figures()),
-        indented(STATUSES)
-    )
 }
 
 const LATENCY: &str = "Latency table";
 const STRATEGY: &str = "Strategy table";
-const PLACE: &str = "Placement";
-const OUT: &str = "Output";

@@ -4,22 +4,13 @@
 //! those of the plan.
 
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::BuildHasher as _;
 
-use clap::CommandFactory as _;
-use clap::error::ErrorKind;
 use tautline_gauge::gate::Tables;
-use tautline_gauge::plan::{LatencyPlan, PlacementPlan, Plan, StrategyPlan, Transport};
+use tautline_gauge::plan::{LatencyPlan, Plan, StrategyPlan, Transport};
 
-use super::options::{BenchCommand, LatencyOptions, Matrix, Place, StrategyOptions, Table};
-use crate::cli::Cli;
-
-/// A command line that reads well and cannot be followed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
-    message: String,
-}
+use super::options::{BenchCommand, LatencyOptions, Matrix, StrategyOptions, Table};
+use crate::options::Usage;
 
 impl BenchCommand {
     /// What is to be measured.
@@ -60,12 +51,12 @@ impl BenchCommand {
             gate.check(made)
                 .map_err(|error| Usage::new(format!("--fail-if '{gate}': {error}")))?;
         }
-        if self.table.is_none() && output.csv.is_some() {
+        if self.table.is_none() && self.rows().csv.is_some() {
             return Err(Usage::new(
                 "--csv: one file holds one table, say 'bench latency' or 'bench strategy'",
             ));
         }
-        if output.json.is_some() && output.json == output.csv {
+        if output.json.is_some() && output.json == self.rows().csv {
             return Err(Usage::new(
                 "--json and --csv: each needs an output of its own",
             ));
@@ -84,20 +75,6 @@ impl BenchCommand {
             }
         }
         Ok(())
-    }
-}
-
-impl Place {
-    fn plan(&self) -> PlacementPlan {
-        let default = PlacementPlan::default();
-        PlacementPlan {
-            placement: self.placement.unwrap_or(default.placement),
-            cpus: self.cpu.clone().unwrap_or(default.cpus),
-            sched: self.sched.unwrap_or(default.sched),
-            require_sched: self.require_sched,
-            stay_awake: self.stay_awake,
-            keep_cpus_busy: self.keep_cpus_busy,
-        }
     }
 }
 
@@ -131,24 +108,6 @@ impl StrategyOptions {
     }
 }
 
-impl Usage {
-    fn new(message: impl fmt::Display) -> Self {
-        Self {
-            message: message.to_string(),
-        }
-    }
-
-    /// Says it as clap says its own, and ends the program.
-    pub(crate) fn exit<T>(self) -> T {
-        let mut command = Cli::command();
-        command.build();
-        let bench = command
-            .find_subcommand_mut("bench")
-            .expect("it is one of our commands");
-        bench.error(ErrorKind::ValueValidation, self.message).exit()
-    }
-}
-
 /// 32 bits are seeds enough, and a number that every reader of JSON keeps whole.
 fn new_seed() -> u64 {
     RandomState::new().hash_one(0_u8) >> 32
@@ -158,12 +117,12 @@ fn new_seed() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
     use tautline::Strategy;
-    use tautline_gauge::plan::{Driver, OnRefused, Placement, Sched};
+    use tautline_gauge::plan::{Driver, OnRefused, Placement, PlacementPlan, Sched};
 
     use super::*;
-    use crate::cli::Command;
+    use crate::cli::{Cli, Command};
 
     fn parsed(words: &[&str]) -> Result<BenchCommand, clap::Error> {
         let words = ["tautline", "bench"].iter().chain(words);

@@ -275,6 +275,7 @@ const MIB: f64 = 1_048_576.0;
 mod tests {
     use super::*;
     use crate::report::sample;
+    use crate::wire::PeerRecord;
 
     fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut bytes = Vec::new();
@@ -381,7 +382,7 @@ mod tests {
                 .unwrap()
                 .judge(&report),
         );
-        report.peer = Some(report.environment.clone());
+        report.peer = Some(PeerRecord::of(&report.environment));
         report.environment = crate::environment::Environment::read();
         assert_eq!(faults(&report), Vec::<String>::new());
     }

@@ -325,7 +325,10 @@ mod tests {
 
     #[test]
     fn what_is_foreign_and_what_is_another_version_are_told_apart() {
-        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\n"), Err(WireError::Foreign));
+        assert_eq!(
+            Hello::decode(b"GET / HTTP/1.1\r\n"),
+            Err(WireError::Foreign)
+        );
         let mut bytes = record_hello();
         bytes[4] = 9;
         assert_eq!(Hello::decode(&bytes), Err(WireError::Version { theirs: 9 }));
