@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, process};
 
-use tautline::{Address, UdsName};
+use tautline::{Address, DirectListener, LinkOptions, UdsName};
 
 use crate::clock::now_ns;
 use crate::leftovers::Leftover;
@@ -29,6 +29,15 @@ impl Addresses {
             folder: fresh_folder()?,
             sockets: AtomicU64::new(0),
         })
+    }
+
+    /// Listens at each address that was asked for, and ends at once: what cannot be had is said before
+    /// the first cell, not after an hour.
+    pub(crate) fn try_binds(&self) -> Result<(), tautline::Error> {
+        for address in &self.bind {
+            DirectListener::bind(address, LinkOptions::default())?;
+        }
+        Ok(())
     }
 
     /// Where the library's server listens: as asked for, else as [`Self::other`].
