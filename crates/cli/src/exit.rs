@@ -45,7 +45,7 @@ pub(crate) const STATUSES: &str = "\
 2  usage
 3  not available: connect, bind, a required scheduler, an output that cannot be opened
 4  partial: the run broke off, or an output failed while it was written
-130, 143  ended by SIGINT, SIGTERM; the partial report is written";
+130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP; the partial report is written";
 
 /// Why the program ends early: its status, and what it says on standard error.
 #[derive(Debug)]

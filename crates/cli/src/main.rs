@@ -15,6 +15,7 @@ mod values;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tautline_gauge::leftovers;
 
 use crate::cli::{Cli, Command};
 use crate::exit::{Exit, Failure};
@@ -32,5 +33,7 @@ fn main() -> ExitCode {
             None => Ok(Exit::Good),
         }
     };
+    // What a thread that did not end still holds would stay behind otherwise.
+    leftovers::remove_all();
     result.unwrap_or_else(Failure::report).into()
 }

@@ -210,7 +210,7 @@ pub enum PlacementError {
     #[error("read the CPUs this process may use: {0}")]
     Affinity(io::Error),
     /// `--cpu` names a CPU outside the process's mask.
-    #[error("--cpu {cpu}: this process may use {allowed:?} only")]
+    #[error("--cpu {cpu}: this process may use {} only", listing(allowed))]
     NotAllowed {
         /// The CPU asked for.
         cpu: usize,
@@ -218,7 +218,7 @@ pub enum PlacementError {
         allowed: Vec<usize>,
     },
     /// `--placement cross` on a machine whose cores all share a cache.
-    #[error("--placement cross: all CPUs this process may use share a cache")]
+    #[error("--placement cross: all CPUs this process may use share a cache, as far as /sys says")]
     NoCross,
     /// The kernel refused to pin a thread.
     #[error("pin the {role} to CPU {cpu}: {cause}")]
@@ -230,6 +230,12 @@ pub enum PlacementError {
         /// What the kernel said.
         cause: io::Error,
     },
+}
+
+/// `0, 1, 5`
+fn listing(cpus: &[usize]) -> String {
+    let words: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    words.join(", ")
 }
 
 /// The first CPU of a list is the client's, the second the server's; one alone is both.
