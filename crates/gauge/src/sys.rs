@@ -4,4 +4,6 @@
 pub(crate) mod clock;
 pub(crate) mod epoll;
 pub(crate) mod memory;
+pub(crate) mod poll;
+pub(crate) mod process;
 pub(crate) mod sched;
