@@ -9,6 +9,7 @@ use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
+use crate::lagscope::{self, LagscopeCommand};
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -37,6 +38,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bench(Box<BenchCommand>),
+    Lagscope(LagscopeCommand),
 }
 
 /// The completions for one shell.
@@ -68,6 +70,7 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
         section(&man, render, ".SH", page)?;
     }
     man_commands(command, page)?;
+    verbatim("LAGSCOPE'S OPTIONS", lagscope::HELP, page);
     verbatim("FIGURES FOR --fail-if", &Gate::figures(), page);
     verbatim("EXIT STATUS", STATUSES, page);
     Ok(())
@@ -156,6 +159,8 @@ mod tests {
             ".TH tautline 1",
             ".SH TAUTLINE BENCH LATENCY",
             ".SH TAUTLINE BENCH STRATEGY",
+            ".SH TAUTLINE LAGSCOPE",
+            ".SH LAGSCOPE'S OPTIONS",
         ] {
             assert!(page.contains(heading), "{heading}");
         }
@@ -181,6 +186,7 @@ mod tests {
         ] {
             let script = String::from_utf8(completions(shell)).unwrap();
             assert!(script.contains("strategy"), "{shell}");
+            assert!(script.contains("lagscope"), "{shell}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod cli;
 mod course;
 mod exit;
 mod interrupt;
+mod lagscope;
 mod options;
 mod outputs;
 mod progress;
@@ -21,6 +22,9 @@ use crate::cli::{Cli, Command};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    if let Some(words) = lagscope::called_by_its_name() {
+        return lagscope::run(&words).into();
+    }
     let cli = Cli::parse();
     let result = if let Some(shell) = cli.completions {
         outputs::print(&cli::completions(shell))
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
     } else {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
+            Some(Command::Lagscope(command)) => Ok(command.run()),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -6,4 +6,6 @@ pub(crate) mod datagram;
 pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod memory;
+pub(crate) mod poll;
+pub(crate) mod process;
 pub(crate) mod sched;
