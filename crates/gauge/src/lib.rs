@@ -5,6 +5,8 @@ pub mod control;
 pub mod environment;
 mod evidence;
 pub mod gate;
+pub mod moments;
+pub mod ping;
 pub mod placement;
 pub mod plan;
 pub mod probe;

@@ -4,4 +4,7 @@
 pub(crate) mod clock;
 pub(crate) mod epoll;
 pub(crate) mod memory;
+pub(crate) mod net;
+pub(crate) mod poll;
 pub(crate) mod sched;
+pub(crate) mod socket;

@@ -79,6 +79,8 @@ pub(crate) fn report() -> Report {
         seed: 7,
         latency: ECHOES.iter().map(latency_row).collect(),
         strategy: STREAMS.iter().map(strategy_row).collect(),
+        ping: None,
+        cells: Vec::new(),
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,
