@@ -6,5 +6,6 @@ pub(crate) mod epoll;
 pub(crate) mod memory;
 pub(crate) mod net;
 pub(crate) mod poll;
+pub(crate) mod process;
 pub(crate) mod sched;
 pub(crate) mod socket;

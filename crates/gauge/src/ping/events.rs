@@ -94,8 +94,12 @@ impl Turn<'_> {
     }
 
     fn drain(&mut self, timeout: Duration) -> Result<(), Break> {
-        let last = self.flows.iter().map(Flow::last_sent_ns).max().unwrap_or(0);
-        let end = last.saturating_add(timeout.as_nanos() as u64 + 1);
+        let end = self
+            .flows
+            .iter()
+            .map(|flow| flow.linger_until(timeout))
+            .max()
+            .unwrap_or(0);
         self.due.clear();
         self.queued.fill(true);
         loop {
@@ -103,8 +107,8 @@ impl Turn<'_> {
             self.flows
                 .iter_mut()
                 .for_each(|flow| flow.outstanding.expire(now));
-            let waiting = self.flows.iter().any(|flow| flow.outstanding.waiting() > 0);
-            if !waiting || now >= end || self.until.stop.is_set() {
+            let owed = self.flows.iter().any(|flow| flow.outstanding.is_owed());
+            if !owed || now >= end || self.until.stop.is_set() {
                 return Ok(());
             }
             self.wait(end.min(now + TICK_NS)).map_err(Break::Io)?;

@@ -1,9 +1,11 @@
 //! One connection of a ping: what is sent on it, what is remembered, and what came of it.
 
 use std::io::{self, Read as _};
+use std::time::Duration;
 
 use socket2::Socket;
 
+use super::closed::Until;
 use super::message::{Judged, Message};
 use super::outstanding::{Outstanding, Reply};
 use super::record::{Answered, Record};
@@ -203,9 +205,32 @@ impl Flow {
         Ok(true)
     }
 
-    /// Bytes that have come of a reply.
-    pub(crate) fn filled(&self) -> usize {
-        self.filled
+    /// A datagram that somebody else read from this flow's socket.
+    pub(crate) fn stray(&mut self, datagram: &[u8], at_ns: u64, record: &mut Record) {
+        let length = datagram.len().min(self.buffer.len());
+        self.buffer[..length].copy_from_slice(&datagram[..length]);
+        self.reply(0, length, at_ns, record);
+    }
+
+    /// Waits for replies that are overdue, if there are any: they may still come, and are late then.
+    pub(crate) fn linger(
+        &mut self,
+        record: &mut Record,
+        until: &Until<'_>,
+        timeout: Duration,
+    ) -> Result<(), Break> {
+        let end = self.linger_until(timeout);
+        while self.outstanding.is_owed() && now_ns() < end && !until.stop.is_set() {
+            self.receive(usize::MAX, record)?;
+        }
+        Ok(())
+    }
+
+    /// Until when replies to what was sent are worth waiting for.
+    pub(crate) fn linger_until(&self, timeout: Duration) -> u64 {
+        let late = timeout.min(LINGER_LIMIT);
+        self.sent_ns
+            .saturating_add((timeout + late).as_nanos() as u64)
     }
 
     /// Judges one reply, after its stamp.
@@ -255,7 +280,8 @@ impl Flow {
         let sequence = match self.transport {
             Transport::Udp => sequence,
             Transport::Tcp | Transport::Uds => {
-                sequence.or(self.outstanding.oldest_waiting().map(|(oldest, _)| oldest))
+                let oldest = || self.outstanding.oldest_waiting().map(|(oldest, _)| oldest);
+                sequence.or_else(oldest)
             }
         };
         match sequence {
@@ -328,6 +354,9 @@ const READ_BYTES: usize = 64 * 1_024;
 /// From here on a send counts as late: far above what a quiet machine needs, and below what anybody
 /// would take for a round trip.
 pub(crate) const LATE_SEND_NS: u64 = 10_000;
+
+/// Replies that are late are counted; a run does not last much longer for them.
+const LINGER_LIMIT: Duration = Duration::from_secs(1);
 
 /// On a stream a reply may be late; after so long the peer counts as gone.
 const SILENCE_LEAST_NS: u64 = 5_000_000_000;

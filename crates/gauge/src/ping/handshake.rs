@@ -42,7 +42,13 @@ pub(crate) fn shake_hands(
 }
 
 /// Asks a datagram server what it has had of us. `None` if it does not answer.
-pub(crate) fn ask_counts(socket: &Socket, cookie: u64, stop: &Stop<'_>) -> Option<Counts> {
+/// Other datagrams that come meanwhile are handed to `stray`.
+pub(crate) fn ask_counts(
+    socket: &Socket,
+    cookie: u64,
+    stop: &Stop<'_>,
+    stray: &mut dyn FnMut(&[u8]),
+) -> Option<Counts> {
     let nonce = crate::clock::now_ns();
     let mut question = vec![0; HELLO_DATAGRAM_BYTES];
     let header = Header {
@@ -55,7 +61,7 @@ pub(crate) fn ask_counts(socket: &Socket, cookie: u64, stop: &Stop<'_>) -> Optio
         deadline: Instant::now() + QUESTION_LIMIT,
         stop,
     };
-    let answer = exchange(socket, &question, Kind::Counts, nonce, &wait).ok()?;
+    let answer = exchange(socket, &question, Kind::Counts, nonce, &wait, stray).ok()?;
     Counts::decode(&answer.body).ok()
 }
 
@@ -115,7 +121,7 @@ fn by_datagram(socket: &Socket, hello: &Hello, wait: &Wait<'_, '_>) -> Result<Ag
         sequence: nonce,
     };
     header.write(&mut datagram);
-    let answer = exchange(socket, &datagram, Kind::Welcome, nonce, wait).map_err(|cause| {
+    let answer = exchange(socket, &datagram, Kind::Welcome, nonce, wait, &mut |_| {}).map_err(|cause| {
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
                 "connection refused: nobody listens there".to_owned()
@@ -187,6 +193,7 @@ fn exchange(
     kind: Kind,
     nonce: u64,
     wait: &Wait<'_, '_>,
+    stray: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Answer> {
     let mut buffer = vec![0; 65_536];
     loop {
@@ -207,6 +214,7 @@ fn exchange(
                     body: answer[HEADER_BYTES..].to_vec(),
                 });
             }
+            stray(answer);
         }
     }
 }

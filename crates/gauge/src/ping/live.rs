@@ -24,8 +24,8 @@ pub struct Window {
     pub received: u64,
     /// The slowest of them; 0 if there is none.
     pub max_ns: u64,
-    sum_ns: u64,
-    bins: Box<[u64]>,
+    pub(super) sum_ns: u64,
+    pub(super) bins: Box<[u64]>,
 }
 
 impl Live {

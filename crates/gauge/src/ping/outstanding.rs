@@ -89,6 +89,11 @@ impl Outstanding {
         self.waiting
     }
 
+    /// Whether any reply is still owed, be it late.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.waiting > 0 || !self.overdue.is_empty()
+    }
+
     /// The ping that has waited longest, and when it was sent.
     pub(crate) fn oldest_waiting(&self) -> Option<(u64, u64)> {
         (self.waiting > 0).then(|| (self.oldest, self.slots[self.at(self.oldest)].sent_ns))

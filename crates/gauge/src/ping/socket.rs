@@ -344,10 +344,8 @@ fn literal(host: &str, port: u16, plan: &SocketPlan) -> Option<io::Result<Socket
         None => (host, None),
     };
     let ip = ip.parse::<Ipv6Addr>().ok()?;
-    let scope = scope.or(plan
-        .interface
-        .as_deref()
-        .filter(|_| ip.is_unicast_link_local()));
+    let through = plan.interface.as_deref();
+    let scope = scope.or_else(|| through.filter(|_| ip.is_unicast_link_local()));
     let index = match scope {
         None => Ok(0),
         Some(scope) => sys::net::if_nametoindex(scope).or_else(|cause| {
