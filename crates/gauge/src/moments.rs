@@ -256,7 +256,11 @@ mod tests {
         }
         let found = moments.unwrap().around(1, 2).unwrap();
         assert_eq!(
-            (found.throttled_periods, found.throttled_us, found.interrupts),
+            (
+                found.throttled_periods,
+                found.throttled_us,
+                found.interrupts
+            ),
             (Some(2), Some(200), None)
         );
     }

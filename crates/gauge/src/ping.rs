@@ -82,7 +82,10 @@ pub struct Outputs {
 }
 
 /// Who looks on.
-#[expect(missing_debug_implementations, reason = "closures have nothing to show")]
+#[expect(
+    missing_debug_implementations,
+    reason = "closures have nothing to show"
+)]
 pub struct Onlooker<'a> {
     /// Called about ten times a second.
     pub progress: &'a mut dyn FnMut(&Look),
@@ -339,3 +342,6 @@ fn doubt(code: &'static str, severity: Severity, message: String, advice: &str) 
         unit: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,8 +118,9 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, QuantityError> {
 ///
 /// Anything else.
 pub fn rate(text: &str) -> Result<f64, QuantityError> {
-    decimal_with_suffix(text)
-        .ok_or_else(|| QuantityError("expected a number a second such as 1000, 10k or 0.5".to_owned()))
+    decimal_with_suffix(text).ok_or_else(|| {
+        QuantityError("expected a number a second such as 1000, 10k or 0.5".to_owned())
+    })
 }
 
 /// A plain decimal number, with `k M G` if `suffixes`.

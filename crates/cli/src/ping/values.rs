@@ -88,7 +88,9 @@ pub(super) fn buffer(text: &str) -> Result<usize, String> {
 
 pub(super) fn tos(text: &str) -> Result<u8, String> {
     let number = match text.strip_prefix("0x") {
-        Some(hex) => u8::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+')),
+        Some(hex) => u8::from_str_radix(hex, 16)
+            .ok()
+            .filter(|_| !hex.starts_with('+')),
         None => text.parse().ok().filter(|_| !text.starts_with('+')),
     };
     number.ok_or_else(|| "expected 0 to 255 or 0x00 to 0xff".to_owned())
@@ -103,7 +105,9 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
 }
 
 fn named(text: &str, most: usize, expected: &str) -> Result<String, String> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'/');
     if text.is_empty() || text.len() > most || !plain {
         return Err(format!("expected {expected}"));
     }
@@ -120,7 +124,14 @@ mod tests {
         assert_eq!(plan.from, Duration::from_micros(30));
         assert_eq!(plan.step, Duration::from_micros(15));
         assert_eq!(plan.steps, 30);
-        for text in ["", "30us", "30:15:30", "30us:15us:x", "30us:15us:30:1", "1us:2us:-3"] {
+        for text in [
+            "",
+            "30us",
+            "30:15:30",
+            "30us:15us:x",
+            "30us:15us:30:1",
+            "1us:2us:-3",
+        ] {
             assert!(histogram(text).is_err(), "{text}");
         }
     }
@@ -129,7 +140,10 @@ mod tests {
     fn a_load_is_one_of_our_words_or_a_command() {
         assert_eq!(load("none"), Ok(Load::None));
         assert_eq!(load("stream:4"), Ok(Load::Stream(4)));
-        assert_eq!(load("yes >/dev/null"), Ok(Load::Command("yes >/dev/null".to_owned())));
+        assert_eq!(
+            load("yes >/dev/null"),
+            Ok(Load::Command("yes >/dev/null".to_owned()))
+        );
         assert!(load("stream:x").is_err());
         assert!(load("").is_err());
     }

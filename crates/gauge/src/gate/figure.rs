@@ -142,27 +142,35 @@ impl Figure {
 
 /// In the order of the tables.
 const FIGURES: &[Figure] = &[
-    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64)).and_ping(|c| judged(c).min_ns.map(|ns| ns as f64)),
+    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).min_ns.map(|ns| ns as f64)),
     Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns).and_ping(|c| judged(c).mean_ns),
     Figure::percentile("p50", Percentile::P50, |e| {
         e.summary.p50_ns.map(|ns| ns as f64)
-    }).and_ping(|c| percentile_of(c, 50.0)),
+    })
+    .and_ping(|c| percentile_of(c, 50.0)),
     Figure::percentile("p95", Percentile::P95, |e| {
         e.summary.p95_ns.map(|ns| ns as f64)
-    }).and_ping(|c| percentile_of(c, 95.0)),
+    })
+    .and_ping(|c| percentile_of(c, 95.0)),
     Figure::percentile("p99", Percentile::P99, |e| {
         e.summary.p99_ns.map(|ns| ns as f64)
-    }).and_ping(|c| percentile_of(c, 99.0)),
+    })
+    .and_ping(|c| percentile_of(c, 99.0)),
     Figure::percentile("p99.9", Percentile::P999, |e| {
         e.summary.p999_ns.map(|ns| ns as f64)
-    }).and_ping(|c| percentile_of(c, 99.9)),
-    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64)).and_ping(|c| judged(c).max_ns.map(|ns| ns as f64)),
+    })
+    .and_ping(|c| percentile_of(c, 99.9)),
+    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_5ms as f64))
-    }).and_ping(|c| over(c, |times| times.over_5ms)),
+    })
+    .and_ping(|c| over(c, |times| times.over_5ms)),
     Figure::echo("over_10ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_10ms as f64))
-    }).and_ping(|c| over(c, |times| times.over_10ms)),
+    })
+    .and_ping(|c| over(c, |times| times.over_10ms)),
     Figure::echo("over_50ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_50ms as f64))
     }),
@@ -177,12 +185,14 @@ const FIGURES: &[Figure] = &[
         "lost",
         |e| e.measured(e.summary.lost),
         |s| Some(s.lost_messages as f64),
-    ).and_ping(|c| tried(c, c.lost)),
+    )
+    .and_ping(|c| tried(c, c.lost)),
     Figure::both(
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
-    ).and_ping(|c| tried(c, c.corrupted)),
+    )
+    .and_ping(|c| tried(c, c.corrupted)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
     Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
@@ -199,13 +209,18 @@ const FIGURES: &[Figure] = &[
     }),
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
-    }).and_ping(|c| tried(c, c.reordered)),
+    })
+    .and_ping(|c| tried(c, c.reordered)),
     Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
     Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
     Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99)),
     Figure::ping("p99.999", Unit::Time, |c| percentile_of(c, 99.999)),
-    Figure::ping("over_1ms", Unit::Number, |c| over(c, |times| times.over_1ms)),
-    Figure::ping("over_20ms", Unit::Number, |c| over(c, |times| times.over_20ms)),
+    Figure::ping("over_1ms", Unit::Number, |c| {
+        over(c, |times| times.over_1ms)
+    }),
+    Figure::ping("over_20ms", Unit::Number, |c| {
+        over(c, |times| times.over_20ms)
+    }),
     Figure::ping("sent", Unit::Number, |c| Some(c.sent as f64)),
     Figure::ping("received", Unit::Number, |c| Some(c.received as f64)),
     Figure::ping("lost_percent", Unit::Percent, |c| {
@@ -213,7 +228,9 @@ const FIGURES: &[Figure] = &[
     }),
     Figure::ping("duplicate", Unit::Number, |c| tried(c, c.duplicate)),
     Figure::ping("late", Unit::Number, |c| tried(c, c.late)),
-    Figure::ping("late_sends", Unit::Number, |c| c.late_sends.map(|late| late as f64)),
+    Figure::ping("late_sends", Unit::Number, |c| {
+        c.late_sends.map(|late| late as f64)
+    }),
     Figure::ping("achieved_rate", Unit::Number, |c| c.achieved_rate_hz),
     Figure::ping("retransmits", Unit::Number, |c| {
         c.path.retransmits.map(|count| count as f64)

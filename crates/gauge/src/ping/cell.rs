@@ -89,7 +89,12 @@ impl Cell<'_> {
         drop(load);
         let mut found = self.assemble(opened, watched);
         if let Some(why) = complaint {
-            found.doubts.push(doubt("load-ended", Severity::Warning, why, "tautline ping --help"));
+            found.doubts.push(doubt(
+                "load-ended",
+                Severity::Warning,
+                why,
+                "tautline ping --help",
+            ));
         }
         Ok(found)
     }
@@ -116,7 +121,11 @@ impl Cell<'_> {
                 return Err(PingError::setup("stopped"));
             }
             let (flow, ..) = self.open_one(&targets, number).map_err(|why| {
-                PingError::setup(format!("connection {} of {}: {why}", number + 1, self.plan.connections))
+                PingError::setup(format!(
+                    "connection {} of {}: {why}",
+                    number + 1,
+                    self.plan.connections
+                ))
             })?;
             flows.push(flow);
         }
@@ -133,7 +142,14 @@ impl Cell<'_> {
         let (socket, mut path) = targets.connect(&self.plan.socket, deadline, self.stop)?;
         let hello = hello(Mode::Echo, self.payload_bytes, self.own);
         let deadline = Instant::now() + OPEN_LIMIT;
-        let agreed = shake_hands(&socket, self.address, transport, &hello, deadline, self.stop)?;
+        let agreed = shake_hands(
+            &socket,
+            self.address,
+            transport,
+            &hello,
+            deadline,
+            self.stop,
+        )?;
         path.tcp_before = tcp_state(&socket, transport);
         let timeout_ns = self.plan.timeout.as_nanos() as u64;
         let message = Message::new(transport, self.payload_bytes, agreed.cookie);
@@ -193,7 +209,13 @@ impl Cell<'_> {
                     .expect("threads can be started");
             }
             drop(send);
-            self.watch(&shares, &common, Reader::new(lives.clone()), handles, onlooker)
+            self.watch(
+                &shares,
+                &common,
+                Reader::new(lives.clone()),
+                handles,
+                onlooker,
+            )
         })
     }
 
@@ -491,20 +513,35 @@ fn doubts(cell: &PingCell) -> Vec<Doubt> {
             LATE_SEND_NS / 1_000,
             cell.latest_send_ns.unwrap_or(0) as f64 / 1e3
         );
-        doubts.push(doubt("late-sends", severity, message, "tautline ping --sched fifo:10"));
+        doubts.push(doubt(
+            "late-sends",
+            severity,
+            message,
+            "tautline ping --sched fifo:10",
+        ));
     }
     if let (Some(asked), Some(achieved)) = (cell.asked_rate_hz, cell.achieved_rate_hz)
         && achieved < asked * 0.999
     {
         let message = format!("asked for {asked:.0} pings a second, {achieved:.1} left");
-        doubts.push(doubt("rate-missed", Severity::Warning, message, "tautline ping --connections 2"));
+        doubts.push(doubt(
+            "rate-missed",
+            Severity::Warning,
+            message,
+            "tautline ping --connections 2",
+        ));
     }
     if cell.samples_left_out > 0 {
         let message = format!(
             "{} samples are not in the file of --samples: it took them too slowly",
             cell.samples_left_out
         );
-        doubts.push(doubt("samples-left-out", Severity::Warning, message, "tautline ping --rate 10k"));
+        doubts.push(doubt(
+            "samples-left-out",
+            Severity::Warning,
+            message,
+            "tautline ping --rate 10k",
+        ));
     }
     doubts
 }
@@ -617,9 +654,15 @@ mod tests {
             }
         );
         let fates = Fates::of(&tally(100, 90), 0, None);
-        assert_eq!((fates.lost, fates.lost_up, fates.lost_down), (10, None, None));
+        assert_eq!(
+            (fates.lost, fates.lost_up, fates.lost_down),
+            (10, None, None)
+        );
         let fates = Fates::of(&tally(100, 100), 0, None);
-        assert_eq!((fates.lost, fates.lost_up, fates.lost_down), (0, Some(0), Some(0)));
+        assert_eq!(
+            (fates.lost, fates.lost_up, fates.lost_down),
+            (0, Some(0), Some(0))
+        );
     }
 
     #[test]
@@ -643,7 +686,10 @@ mod tests {
     #[test]
     fn nothing_is_ever_negative() {
         let fates = Fates::of(&tally(10, 10), 3, counts(50, 50));
-        assert_eq!((fates.lost, fates.lost_up, fates.lost_down), (0, Some(0), Some(0)));
+        assert_eq!(
+            (fates.lost, fates.lost_up, fates.lost_down),
+            (0, Some(0), Some(0))
+        );
     }
 
     #[test]

@@ -116,7 +116,11 @@ impl Flow {
 
     /// Sends the next ping, or the rest of one. The stamp is taken before its first byte.
     #[inline]
-    pub(crate) fn send(&mut self, intended_ns: Option<u64>, record: &Record) -> Result<Sent, Break> {
+    pub(crate) fn send(
+        &mut self,
+        intended_ns: Option<u64>,
+        record: &Record,
+    ) -> Result<Sent, Break> {
         if self.written == 0 {
             self.message.stamp(self.outstanding.next());
             self.sent_ns = now_ns();
@@ -130,7 +134,9 @@ impl Flow {
                         break;
                     }
                 }
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(Sent::Blocked),
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Sent::Blocked);
+                }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 // The queue of the interface is full: the datagram is gone, as on any other way.
                 Err(cause) if cause.raw_os_error() == Some(libc::ENOBUFS) => break,

@@ -11,7 +11,7 @@ use super::{PingError, Stop};
 use crate::plan::Transport;
 use crate::sys;
 use crate::wire::{
-    Counts, HELLO_DATAGRAM_BYTES, HELLO_LIMIT_BYTES, HEADER_BYTES, Header, Hello, Kind, Mode,
+    Counts, HEADER_BYTES, HELLO_DATAGRAM_BYTES, HELLO_LIMIT_BYTES, Header, Hello, Kind, Mode,
     PeerRecord, Welcome,
 };
 
@@ -70,7 +70,8 @@ fn by_stream(socket: &Socket, hello: &Hello, wait: &Wait<'_, '_>) -> Result<Agre
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
     // A fresh socket has room for it.
-    let said = |cause: io::Error| match cause.kind() {
+    let said = |cause: io::Error| {
+        match cause.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
             "it ended the connection instead of a handshake: it is no `tautline serve`, or refuses us"
                 .to_owned()
@@ -80,6 +81,7 @@ fn by_stream(socket: &Socket, hello: &Hello, wait: &Wait<'_, '_>) -> Result<Agre
                 .to_owned()
         }
         _ => format!("handshake: {cause}"),
+    }
     };
     let sent = socket.send(&frame).map_err(said)?;
     if sent < frame.len() {

@@ -37,7 +37,13 @@ pub(crate) fn write(file: File, started_at: SystemTime, intervals: &[Interval]) 
         let tag: String = interval
             .tag
             .chars()
-            .map(|c| if c == ',' || c.is_whitespace() { '_' } else { c })
+            .map(|c| {
+                if c == ',' || c.is_whitespace() {
+                    '_'
+                } else {
+                    c
+                }
+            })
             .collect();
         log.write_histogram(
             interval.times.recorder().histogram(),
@@ -77,7 +83,9 @@ mod tests {
         };
         write(File::create(&path).unwrap(), SystemTime::now(), &[interval]).unwrap();
         let text = fs::read(&path).unwrap();
-        let entries: Vec<_> = IntervalLogIterator::new(&text).map(Result::unwrap).collect();
+        let entries: Vec<_> = IntervalLogIterator::new(&text)
+            .map(Result::unwrap)
+            .collect();
         let interval = entries
             .iter()
             .find_map(|entry| match entry {

@@ -48,7 +48,10 @@ impl Live {
     #[inline]
     pub(crate) fn received(&self, time_ns: u64) {
         let bin = &self.bins[bin_of(time_ns)];
-        bin.store(bin.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        bin.store(
+            bin.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
         add(&self.sum_ns, time_ns);
         if time_ns > self.most_ns.load(Ordering::Relaxed) {
             self.most_ns.fetch_max(time_ns, Ordering::Relaxed);
@@ -139,7 +142,9 @@ impl Window {
     #[must_use]
     pub fn p99_ns(&self) -> Option<u64> {
         let rank = (self.received * 99).div_ceil(100);
-        (self.received >= 1_000).then(|| self.at_rank(rank)).flatten()
+        (self.received >= 1_000)
+            .then(|| self.at_rank(rank))
+            .flatten()
     }
 
     /// The value of this rank, counted from 1, by straight lines within a bin.
@@ -161,7 +166,10 @@ impl Window {
 /// The writer is alone, so that load and store lose nothing.
 #[inline]
 fn add(to: &AtomicU64, more: u64) {
-    to.store(to.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    to.store(
+        to.load(Ordering::Relaxed).wrapping_add(more),
+        Ordering::Relaxed,
+    );
 }
 
 /// 32 steps an octave; everything above two minutes is one bin.
@@ -210,7 +218,10 @@ mod tests {
         live.sent();
         live.received(50_000);
         let window = reader.take();
-        assert_eq!((window.sent, window.received, window.max_ns), (1, 1, 50_000));
+        assert_eq!(
+            (window.sent, window.received, window.max_ns),
+            (1, 1, 50_000)
+        );
         assert_eq!(window.mean_ns(), Some(50_000.0));
         assert_eq!(reader.take(), Window::default());
         live.received(20_000);

@@ -20,10 +20,14 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// With the cookie of the server.
-    Datagram { cookie: u64 },
+    Datagram {
+        cookie: u64,
+    },
     Checked,
     /// So many bytes of the number.
-    Short { bytes: usize },
+    Short {
+        bytes: usize,
+    },
 }
 
 /// What a reply's bytes are.
@@ -195,11 +199,18 @@ mod tests {
         header.write(&mut reply);
         assert_eq!(message.judge(&reply, 9), Judged::Intact { sequence: 9 });
         reply[35] ^= 1;
-        assert_eq!(message.judge(&reply, 9), Judged::Damaged { sequence: Some(9) });
+        assert_eq!(
+            message.judge(&reply, 9),
+            Judged::Damaged { sequence: Some(9) }
+        );
         reply[20] ^= 1;
         assert_eq!(message.judge(&reply, 9), Judged::Damaged { sequence: None });
         let mut other = vec![0; 32];
-        wire::Header { kind: wire::Kind::Welcome, ..header }.write(&mut other);
+        wire::Header {
+            kind: wire::Kind::Welcome,
+            ..header
+        }
+        .write(&mut other);
         assert_eq!(message.judge(&other, 9), Judged::Other);
         assert_eq!(message.judge(&[], 9), Judged::Damaged { sequence: None });
     }

@@ -259,11 +259,17 @@ mod tests {
         outstanding.expire(115 * MS);
         assert_eq!(outstanding.waiting(), 8);
         assert_eq!(outstanding.oldest_waiting(), Some((2, 20 * MS)));
-        assert_eq!(outstanding.reply(1, 120 * MS), Reply::Late { sent_ns: 10 * MS });
+        assert_eq!(
+            outstanding.reply(1, 120 * MS),
+            Reply::Late { sent_ns: 10 * MS }
+        );
         assert_eq!(outstanding.reply(1, 121 * MS), Reply::Duplicate);
         // Not yet given up, and late all the same; late is said rather than reordered.
         assert_eq!(outstanding.reply(4, 90 * MS), in_time(40, false));
-        assert_eq!(outstanding.reply(3, 131 * MS), Reply::Late { sent_ns: 30 * MS });
+        assert_eq!(
+            outstanding.reply(3, 131 * MS),
+            Reply::Late { sent_ns: 30 * MS }
+        );
     }
 
     #[test]

@@ -64,11 +64,7 @@ impl FromStr for Point {
         let expected = || "expected percentiles such as 50,99,99.9".to_owned();
         let digits = text.strip_prefix('p').unwrap_or(text);
         let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let percent: f64 = digits
-            .parse()
-            .ok()
-            .filter(|_| plain)
-            .ok_or_else(expected)?;
+        let percent: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(expected)?;
         let billionths = (percent * 1e7).round();
         if percent == 100.0 {
             return Err("100 is the maximum, which is always shown".to_owned());
@@ -117,7 +113,19 @@ mod tests {
 
     #[test]
     fn what_is_no_percentile_is_refused() {
-        for text in ["", "p", "x", "-1", "1e1", "nan", "inf", "50,5", "0", "100.1", "0.00000001"] {
+        for text in [
+            "",
+            "p",
+            "x",
+            "-1",
+            "1e1",
+            "nan",
+            "inf",
+            "50,5",
+            "0",
+            "100.1",
+            "0.00000001",
+        ] {
             assert!(text.parse::<Point>().is_err(), "{text}");
         }
         assert_eq!(

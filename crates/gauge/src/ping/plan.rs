@@ -132,7 +132,12 @@ impl PingPlan {
     /// Names the first option that cannot be followed, and why.
     pub fn checked(mut self) -> Result<Self, PlanError> {
         let refused = |option, why: String| Err(PlanError::new(option, why));
-        within("--connections", self.connections as u64, 1, MOST_CONNECTIONS)?;
+        within(
+            "--connections",
+            self.connections as u64,
+            1,
+            MOST_CONNECTIONS,
+        )?;
         if let Some(threads) = self.threads {
             within("--threads", threads as u64, 1, self.connections as u64)?;
         }
@@ -211,7 +216,10 @@ impl PingPlan {
         }
         for (position, size) in self.sizes.iter().enumerate() {
             if self.sizes[..position].contains(size) {
-                return Err(PlanError::new("--size", format!("{size} stands there twice")));
+                return Err(PlanError::new(
+                    "--size",
+                    format!("{size} stands there twice"),
+                ));
             }
         }
         for address in &self.addresses {
@@ -225,7 +233,11 @@ impl PingPlan {
             };
             for &size in &self.sizes {
                 if !(least..=most).contains(&size) {
-                    let how = if self.rate_hz.is_some() { " with --rate" } else { "" };
+                    let how = if self.rate_hz.is_some() {
+                        " with --rate"
+                    } else {
+                        ""
+                    };
                     return Err(PlanError::new(
                         "--size",
                         format!("{size} is not within {least} to {most} over {transport}{how}"),
@@ -349,7 +361,10 @@ mod tests {
             plan.sizes = vec![4];
             plan.rate_hz = Some(100.0);
         });
-        assert_eq!(said, "--size: 4 is not within 16 to 67108864 over tcp with --rate");
+        assert_eq!(
+            said,
+            "--size: 4 is not within 16 to 67108864 over tcp with --rate"
+        );
     }
 
     #[test]
@@ -366,7 +381,10 @@ mod tests {
             plan.rate_hz = Some(1e6);
             plan.timeout = Duration::from_secs(60);
         });
-        assert!(said.starts_with("--rate: with this --timeout 75000256 pings"), "{said}");
+        assert!(
+            said.starts_with("--rate: with this --timeout 75000256 pings"),
+            "{said}"
+        );
     }
 
     #[test]

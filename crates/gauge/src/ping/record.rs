@@ -232,7 +232,10 @@ pub(crate) fn count(histogram: &mut LinearHistogram, time_ns: u64) {
         histogram.below += 1;
         return;
     };
-    match histogram.counts.get_mut((beyond / histogram.step_ns) as usize) {
+    match histogram
+        .counts
+        .get_mut((beyond / histogram.step_ns) as usize)
+    {
         Some(step) => *step += 1,
         None => histogram.above += 1,
     }
@@ -264,7 +267,12 @@ mod tests {
     #[test]
     fn limits_count_what_lies_above_them() {
         let times = of([1_000_000, 1_000_001, 5_000_001, 10_000_001, 20_000_001]).times(&[]);
-        let over = (times.over_1ms, times.over_5ms, times.over_10ms, times.over_20ms);
+        let over = (
+            times.over_1ms,
+            times.over_5ms,
+            times.over_10ms,
+            times.over_20ms,
+        );
         assert_eq!(over, (4, 3, 2, 1));
     }
 

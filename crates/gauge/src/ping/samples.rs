@@ -179,7 +179,8 @@ fn write_block(to: &mut impl io::Write, cells: &[String], block: &Block) -> io::
     Ok(())
 }
 
-const HEAD: &str = "address,payload_bytes,connection,sequence,intended_ns,sent_ns,rtt_ns,response_ns\n";
+const HEAD: &str =
+    "address,payload_bytes,connection,sequence,intended_ns,sent_ns,rtt_ns,response_ns\n";
 const SAMPLES_A_BLOCK: usize = 2_048;
 /// 32,768 samples, 2 MiB: the writer may pause for a third of a second at 100,000 pings a second.
 const BLOCKS_A_THREAD: usize = 16;

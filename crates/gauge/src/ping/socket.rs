@@ -149,7 +149,11 @@ fn set_options(
         step("--tos", &tos, outcome)?;
     }
     if let Some(interface) = &plan.interface {
-        step("--interface", interface, socket.bind_device(Some(interface.as_bytes())))?;
+        step(
+            "--interface",
+            interface,
+            socket.bind_device(Some(interface.as_bytes())),
+        )?;
     }
     if let Some(bind) = plan.bind {
         step("--bind", &bind, socket.bind(&bind.into()))?;
@@ -157,7 +161,11 @@ fn set_options(
     if transport == Transport::Tcp {
         step("TCP_NODELAY", &"on", socket.set_tcp_nodelay(true))?;
         if let Some(name) = &plan.congestion {
-            step("--congestion", name, socket.set_tcp_congestion(name.as_bytes()))?;
+            step(
+                "--congestion",
+                name,
+                socket.set_tcp_congestion(name.as_bytes()),
+            )?;
         }
     }
     Ok(())
@@ -286,7 +294,11 @@ fn look_up(
         .map(SockAddr::from)
         .collect();
     if allowed.is_empty() {
-        let family = if plan.family == Some(Family::V4) { "-4" } else { "-6" };
+        let family = if plan.family == Some(Family::V4) {
+            "-4"
+        } else {
+            "-6"
+        };
         return Err(PingError::setup(format!(
             "{address}: {family}: it has no address of that family"
         )));
@@ -349,9 +361,9 @@ fn literal(host: &str, port: u16, plan: &SocketPlan) -> Option<io::Result<Socket
     let index = match scope {
         None => Ok(0),
         Some(scope) => sys::net::if_nametoindex(scope).or_else(|cause| {
-            scope.parse().map_err(|_| {
-                io::Error::new(cause.kind(), format!("interface {scope}: {cause}"))
-            })
+            scope
+                .parse()
+                .map_err(|_| io::Error::new(cause.kind(), format!("interface {scope}: {cause}")))
         }),
     };
     Some(index.map(|index| SocketAddrV6::new(ip, port, 0, index).into()))

@@ -98,7 +98,9 @@ pub(crate) fn report() -> Report {
 /// A report of two cells: closed loop over TCP, open loop over UDP with everything that can go wrong.
 pub(crate) fn ping_report() -> Report {
     let mut report = report();
-    report.command_line = ["tautline", "ping", "127.0.0.1"].map(str::to_owned).to_vec();
+    report.command_line = ["tautline", "ping", "127.0.0.1"]
+        .map(str::to_owned)
+        .to_vec();
     report.latency.clear();
     report.strategy.clear();
     report.absent.clear();

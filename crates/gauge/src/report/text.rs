@@ -7,6 +7,7 @@ mod latency;
 mod lines;
 mod next;
 mod ping;
+pub mod serve;
 mod strategy;
 mod table;
 

@@ -91,14 +91,8 @@ fn epoll_ctl(
         u64: tag,
     };
     // SAFETY: both descriptors are open for their borrows, and `event` lives through the call.
-    let result = unsafe {
-        libc::epoll_ctl(
-            epoll.as_raw_fd(),
-            operation,
-            fd.as_raw_fd(),
-            &raw mut event,
-        )
-    };
+    let result =
+        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) };
     if result == 0 {
         Ok(())
     } else {
@@ -113,7 +107,12 @@ pub(crate) fn epoll_ready(epoll: BorrowedFd<'_>, mut each: impl FnMut(Event)) ->
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
     // SAFETY: there is room for as many events as are asked for.
     let found = unsafe {
-        libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), MOST as libc::c_int, 0)
+        libc::epoll_wait(
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            MOST as libc::c_int,
+            0,
+        )
     };
     if found < 0 {
         let cause = io::Error::last_os_error();

@@ -90,9 +90,11 @@ fn counts(cell: &PingCell) -> String {
 fn figures(cell: &PingCell) -> String {
     let shown = cell.rtt.percentiles.len().min(MOST_PERCENTILES);
     let mut columns = vec![Column::word("", "  us")];
-    columns.extend(cell.rtt.percentiles[..shown].iter().map(|of| {
-        Column::figure("", &format!("p{}", of.percentile))
-    }));
+    columns.extend(
+        cell.rtt.percentiles[..shown]
+            .iter()
+            .map(|of| Column::figure("", &format!("p{}", of.percentile))),
+    );
     columns.extend(["min", "mean", "max"].map(|name| Column::figure("", name)));
     let mut table = Table::new(&columns);
     let mut row = |name: &str, times: &Times| {
@@ -119,7 +121,10 @@ fn figures(cell: &PingCell) -> String {
         .map(|of| format!("p{} {}", of.percentile, value(of)))
         .collect();
     if !rest.is_empty() {
-        section.push_str(&wrapped(&format!("  rtt beyond: {}", rest.join(", ")), "    "));
+        section.push_str(&wrapped(
+            &format!("  rtt beyond: {}", rest.join(", ")),
+            "    ",
+        ));
     }
     let (name, times) = match &cell.response {
         Some(response) => ("response", response),
@@ -206,7 +211,11 @@ fn histogram(cell: &PingCell) -> String {
 fn slowest(cell: &PingCell) -> String {
     let mut section = String::new();
     for (number, slow) in cell.slow.iter().take(MOST_SLOW).enumerate() {
-        let lead = if number == 0 { "  slowest:" } else { "          " };
+        let lead = if number == 0 {
+            "  slowest:"
+        } else {
+            "          "
+        };
         section.push_str(&wrapped(&format!("{lead}{}", moment(slow)), "            "));
     }
     section
@@ -267,7 +276,9 @@ fn path(cell: &PingCell) -> String {
         let _ = write!(
             line,
             "; {}, MSS {}, cwnd {}, srtt {} us",
-            tcp.congestion_control.as_deref().unwrap_or("congestion control unknown"),
+            tcp.congestion_control
+                .as_deref()
+                .unwrap_or("congestion control unknown"),
             tcp.mss_bytes,
             tcp.congestion_window,
             tcp.srtt_us
@@ -285,7 +296,11 @@ fn peer_line(peer: &PeerRecord, same_host: Option<bool>) -> String {
     parts.extend(peer.cpu.clone());
     parts.extend(peer.logical_cpus.map(|cpus| plural(cpus as u64, "CPU")));
     parts.extend(peer.kernel.iter().map(|kernel| format!("Linux {kernel}")));
-    parts.extend(peer.preemption.iter().map(|how| format!("preemption {how}")));
+    parts.extend(
+        peer.preemption
+            .iter()
+            .map(|how| format!("preemption {how}")),
+    );
     let host = match same_host {
         Some(true) => "this host",
         Some(false) => "another host",
