@@ -9,6 +9,7 @@ mod interrupt;
 mod options;
 mod outputs;
 mod progress;
+mod serve;
 mod started_at;
 mod values;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     } else {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
+            Some(Command::Serve(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }
