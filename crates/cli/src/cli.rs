@@ -9,6 +9,7 @@ use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
+use crate::ping::PingCommand;
 use crate::serve::ServeCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
@@ -39,6 +40,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Bench(Box<BenchCommand>),
     Serve(Box<ServeCommand>),
+    Ping(Box<PingCommand>),
 }
 
 /// The completions for one shell.

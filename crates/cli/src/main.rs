@@ -8,6 +8,7 @@ mod exit;
 mod interrupt;
 mod options;
 mod outputs;
+mod ping;
 mod progress;
 mod serve;
 mod started_at;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Serve(command)) => command.run(),
+            Some(Command::Ping(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -6,6 +6,8 @@ pub mod environment;
 mod evidence;
 pub mod gate;
 pub mod leftovers;
+pub mod moments;
+pub mod ping;
 pub mod placement;
 pub mod plan;
 pub mod probe;
