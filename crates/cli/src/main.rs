@@ -10,6 +10,7 @@ mod options;
 mod outputs;
 mod ping;
 mod progress;
+mod serve;
 mod started_at;
 mod values;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     } else {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
+            Some(Command::Serve(command)) => command.run(),
             Some(Command::Ping(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
