@@ -10,6 +10,8 @@ use tautline_gauge::gate::Gate;
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
+use crate::ping::PingCommand;
+use crate::serve::ServeCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -38,6 +40,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bench(Box<BenchCommand>),
+    Serve(Box<ServeCommand>),
+    Ping(Box<PingCommand>),
     Lagscope(LagscopeCommand),
 }
 

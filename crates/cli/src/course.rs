@@ -50,6 +50,8 @@ pub(crate) fn report(
         seed: 0,
         latency: Vec::new(),
         strategy: Vec::new(),
+        ping: None,
+        cells: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

@@ -9,7 +9,9 @@ mod interrupt;
 mod lagscope;
 mod options;
 mod outputs;
+mod ping;
 mod progress;
+mod serve;
 mod started_at;
 mod values;
 
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Lagscope(command)) => Ok(command.run()),
+            Some(Command::Serve(command)) => command.run(),
+            Some(Command::Ping(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -112,7 +112,10 @@ impl Output {
 
 /// A run that failed before its first figure has nothing for a page: its reason has been said.
 fn worth_a_page(report: &Report) -> bool {
-    report.error.is_none() || !report.latency.is_empty() || !report.strategy.is_empty()
+    report.error.is_none()
+        || !report.latency.is_empty()
+        || !report.strategy.is_empty()
+        || !report.cells.is_empty()
 }
 
 /// A regular file is cut to what is written now; a pipe or a device has nothing to cut.

@@ -4,9 +4,21 @@
 
 use std::time::Duration;
 
-use tautline::Strategy;
+use tautline::{Address, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Placement, PlanError, Sched, Transport};
 use tautline_gauge::quantity::{self, QuantityError};
+
+/// An address as users type it: `HOST[:PORT]` is tcp, port 6001.
+pub(crate) fn address(text: &str) -> Result<Address, String> {
+    Address::parse_command_line(text).map_err(|error| error.to_string())
+}
+
+/// The number of an open descriptor.
+pub(crate) fn descriptor(text: &str) -> Result<i32, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| "expected the number of an open descriptor, such as 3".to_owned())
+}
 
 pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     text.parse().map_err(message)

@@ -3,6 +3,7 @@
 //! The runs are as short as runs can be; what they measure is not looked at, only that it is there.
 
 mod program;
+mod schema;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +14,16 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use serde_json::Value;
 
-use self::program::{ECHOES, Finished, LONG, Program, STREAMS, json, signal};
+use self::program::{Finished, Program, signal};
+use self::schema::json;
+
+/// The smallest latency run that has intervals.
+const ECHOES: &str = "bench latency --sizes 64 --repeats 1 --rounds 6 -n 60 --warmup 10";
+/// The smallest strategy run.
+const STREAMS: &str = "bench strategy --sizes 64 --repeats 1 -t 20ms";
+/// A run of hours.
+const LONG: &str = "bench latency --sizes 64 --transports uds --drivers direct -n 100M \
+                        --rounds 1000 --warmup 0";
 
 #[test]
 fn values_that_cannot_be_followed_are_usage_errors_that_name_the_option() {

@@ -76,6 +76,8 @@ pub struct Tables {
     pub latency: bool,
     /// `strategy` is made.
     pub strategy: bool,
+    /// The cells of a ping are made.
+    pub ping: bool,
 }
 
 /// What became of one gate.
@@ -121,7 +123,10 @@ impl Gate {
     pub fn check(&self, made: Tables) -> Result<(), GateError> {
         for alternative in &self.alternatives {
             let needed = alternative.tables();
-            if needed.latency && made.latency || needed.strategy && made.strategy {
+            let any = needed.latency && made.latency
+                || needed.strategy && made.strategy
+                || needed.ping && made.ping;
+            if any {
                 continue;
             }
             let figures: Vec<&str> = alternative
@@ -131,8 +136,10 @@ impl Gate {
                 .collect();
             let table = if needed.latency {
                 "latency"
-            } else {
+            } else if needed.strategy {
                 "strategy"
+            } else {
+                "ping"
             };
             return Err(GateError(format!(
                 "{} stands in the {table} table, which this command does not make",
@@ -170,15 +177,18 @@ impl Alternative {
         let mut tables = Tables {
             latency: true,
             strategy: true,
+            ping: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
             tables.strategy &= comparison.figure.strategy.is_some();
+            tables.ping &= comparison.figure.ping.is_some();
         }
         for selector in &self.selectors {
             if let Selector::Word { key, .. } = selector {
                 tables.latency &= *key != Key::Strategy;
                 tables.strategy &= *key != Key::Driver;
+                tables.ping &= *key == Key::Transport;
             }
         }
         tables
@@ -198,6 +208,7 @@ impl Alternative {
         });
         let latency = report.latency.iter().filter(|_| tables.latency);
         let strategy = report.strategy.iter().filter(|_| tables.strategy);
+        let ping = report.cells.iter().filter(|_| tables.ping);
         let rows: Vec<Row<'_>> = latency
             .flat_map(|row| {
                 if each_driver {
@@ -207,6 +218,7 @@ impl Alternative {
                 }
             })
             .chain(strategy.map(Row::Stream))
+            .chain(ping.map(Row::Ping))
             .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
             .collect();
         if rows.is_empty() {
@@ -414,6 +426,7 @@ mod tests {
         let latency = Tables {
             latency: true,
             strategy: false,
+            ping: false,
         };
         let gate = |text: &str| text.parse::<Gate>().unwrap().check(latency);
         assert_eq!(gate("p99 > 1ms"), Ok(()));
@@ -421,6 +434,28 @@ mod tests {
         assert_eq!(
             gate("p99 > 1ms or delivery < 100").unwrap_err().to_string(),
             "delivery stands in the strategy table, which this command does not make"
+        );
+    }
+
+    #[test]
+    fn a_ping_is_judged_by_its_response_where_it_has_one() {
+        let report = sample::ping_report();
+        let judge = |gate: &str| gate.parse::<Gate>().unwrap().judge(&report);
+        assert_eq!(judge("lost == 0 and max > 900us").outcome, Outcome::Failed);
+        assert_eq!(
+            judge("lost > 0").findings,
+            ["udp://127.0.0.1:6001 64 B: lost is 3"]
+        );
+        let verdict = judge("p99.99 > 200us");
+        assert_eq!(
+            verdict.findings,
+            ["udp://127.0.0.1:6001 64 B: p99.99 is 266.0 us"]
+        );
+        let verdict = judge("transport == tcp and p99.999 > 1us");
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+        assert_eq!(
+            verdict.findings,
+            ["tcp://127.0.0.1:6001 64 B: p99.999 needs 1000000 samples and has 412345"]
         );
     }
 
@@ -458,7 +493,7 @@ mod tests {
             "'p50 > 1s and delivery < 100': no row has all of it, 'and' joins figures of one table"
         );
         assert!(
-            refusal("p99.99 > 1us").starts_with("'p99.99' is no figure; there are min, mean, p50,")
+            refusal("p99.98 > 1us").starts_with("'p99.98' is no figure; there are min, mean, p50,")
         );
     }
 

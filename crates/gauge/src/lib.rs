@@ -7,6 +7,8 @@ mod evidence;
 pub mod gate;
 pub mod lagscope;
 pub mod leftovers;
+pub mod moments;
+pub mod ping;
 pub mod placement;
 pub mod plan;
 pub mod probe;

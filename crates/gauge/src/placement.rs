@@ -114,6 +114,11 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// A place of its own: on this CPU, or wherever the scheduler likes.
+    pub(crate) fn on(role: &'static str, cpu: Option<usize>, sched: Sched) -> Self {
+        Self { role, cpu, sched }
+    }
+
     /// Puts the calling thread onto its CPU and under its scheduler, with a timer slack of 1 ns, and
     /// notes in `register` what the kernel says it got. Threads it starts from here on inherit all of
     /// it.

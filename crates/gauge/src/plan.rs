@@ -442,7 +442,7 @@ impl Default for PlacementPlan {
 }
 
 impl PlacementPlan {
-    fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         if let Sched::Fifo(priority) | Sched::RoundRobin(priority) = self.sched {
             check_range("--sched", priority.into(), 1, 99)?;
         }
@@ -556,7 +556,7 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    fn new(option: &'static str, message: String) -> Self {
+    pub(crate) fn new(option: &'static str, message: String) -> Self {
         Self { option, message }
     }
 }

@@ -112,6 +112,17 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, QuantityError> {
     }
 }
 
+/// How often a second: a plain decimal number, with `k M G`.
+///
+/// # Errors
+///
+/// Anything else.
+pub fn rate(text: &str) -> Result<f64, QuantityError> {
+    decimal_with_suffix(text).ok_or_else(|| {
+        QuantityError("expected a number a second such as 1000, 10k or 0.5".to_owned())
+    })
+}
+
 /// A plain decimal number, with `k M G` if `suffixes`.
 pub(crate) fn decimal_with_suffix(text: &str) -> Option<f64> {
     let (digits, suffix) = split(text);
@@ -246,7 +257,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
             let _ = (size(&text), count(&text), duration(&text), duration_with_unit(&text));
-            let _ = decimal_with_suffix(&text);
+            let _ = (decimal_with_suffix(&text), rate(&text));
         }
 
         #[test]

@@ -4,6 +4,7 @@
 //! rename. Units stand in the names; what could not be measured is `None`, never zero.
 
 pub mod export;
+pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod text;
@@ -50,6 +51,10 @@ pub struct Report {
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
     pub strategy: Vec<StrategyRow>,
+    /// Round trips to a server, the first cell of `cells`.
+    pub ping: Option<ping::PingCell>,
+    /// Round trips to a server, one cell for each address and payload.
+    pub cells: Vec<ping::PingCell>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::environment::Evidence;
 use crate::evidence::Watch;
 use crate::placement::{Hold, Register, Seats};
-use crate::plan::{LatencyPlan, Plan, StrategyPlan, Transport};
+use crate::plan::{LatencyPlan, PlacementPlan, Plan, StrategyPlan, Transport};
 use crate::report::{Absent, Clock, LatencyRow, PlacementRecord, StrategyRow};
 use crate::statistics::{Random, mix};
 
@@ -98,7 +98,7 @@ impl BenchError {
 pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool) -> BenchResult {
     let mut result = BenchResult {
         clock: clock::measure(),
-        placement: unplaced(plan),
+        placement: unplaced(&plan.placement),
         evidence: Evidence::default(),
         latency: Vec::new(),
         strategy: Vec::new(),
@@ -128,8 +128,8 @@ fn measure(
     let seats = Seats::choose(&plan.placement).map_err(BenchError::setup)?;
     let hold = Hold::take(&plan.placement, &seats.cpus());
     let register = Arc::new(Register::default());
-    result.placement = placed(plan, &seats, &hold, &register);
-    try_seats(plan, &seats, &register)?;
+    result.placement = placed(&plan.placement, &seats, &hold, &register);
+    try_seats(&plan.placement, &seats, &register)?;
     let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
     addresses
         .try_all(&plan.transports())
@@ -145,7 +145,7 @@ fn measure(
     };
     let outcome = bench.tables(plan, result);
     result.evidence = watch.finish(&result.clock, plan.placement.sched);
-    result.placement = placed(plan, &seats, &hold, &register);
+    result.placement = placed(&plan.placement, &seats, &hold, &register);
     outcome
 }
 
@@ -401,7 +401,11 @@ impl<'a> Meter<'a> {
 
 /// Takes both kinds of seat once on threads that end at once, so that a required scheduler which is
 /// refused ends the run before it begins.
-fn try_seats(plan: &Plan, seats: &Seats, register: &Register) -> Result<(), BenchError> {
+pub(crate) fn try_seats(
+    plan: &PlacementPlan,
+    seats: &Seats,
+    register: &Register,
+) -> Result<(), BenchError> {
     thread::scope(|scope| {
         thread::Builder::new()
             .spawn_scoped(scope, || seats.client("client").take(register))
@@ -411,15 +415,15 @@ fn try_seats(plan: &Plan, seats: &Seats, register: &Register) -> Result<(), Benc
             .map_err(BenchError::setup)
     })?;
     match register.refusal() {
-        Some(refused) if plan.placement.require_sched => Err(BenchError::setup(refused)),
+        Some(refused) if plan.require_sched => Err(BenchError::setup(refused)),
         Some(_) | None => Ok(()),
     }
 }
 
 /// What is known of the placement when none could be had.
-fn unplaced(plan: &Plan) -> PlacementRecord {
+pub(crate) fn unplaced(plan: &PlacementPlan) -> PlacementRecord {
     PlacementRecord {
-        requested: plan.placement.placement.to_string(),
+        requested: plan.placement.to_string(),
         threads: Vec::new(),
         stay_awake: false,
         keep_cpus_busy: false,
@@ -427,7 +431,12 @@ fn unplaced(plan: &Plan) -> PlacementRecord {
     }
 }
 
-fn placed(plan: &Plan, seats: &Seats, hold: &Hold, register: &Register) -> PlacementRecord {
+pub(crate) fn placed(
+    plan: &PlacementPlan,
+    seats: &Seats,
+    hold: &Hold,
+    register: &Register,
+) -> PlacementRecord {
     let notes = seats
         .note
         .iter()
@@ -436,7 +445,7 @@ fn placed(plan: &Plan, seats: &Seats, hold: &Hold, register: &Register) -> Place
         .chain(register.refusal());
     let note = notes.collect::<Vec<_>>().join("; ");
     PlacementRecord {
-        requested: plan.placement.placement.to_string(),
+        requested: plan.placement.to_string(),
         threads: register.threads(),
         stay_awake: hold.stays_awake(),
         keep_cpus_busy: hold.keeps_cpus_busy(),

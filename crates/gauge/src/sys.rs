@@ -6,6 +6,8 @@ pub(crate) mod datagram;
 pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod memory;
+pub(crate) mod net;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod sched;
+pub(crate) mod socket;

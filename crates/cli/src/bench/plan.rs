@@ -46,6 +46,7 @@ impl BenchCommand {
         let made = Tables {
             latency: plan.latency.is_some(),
             strategy: plan.strategy.is_some(),
+            ping: false,
         };
         for gate in &output.fail_if {
             gate.check(made)
@@ -128,7 +129,7 @@ mod tests {
         let words = ["tautline", "bench"].iter().chain(words);
         match Cli::try_parse_from(words)?.command {
             Some(Command::Bench(command)) => Ok(*command),
-            _ => unreachable!("bench was given"),
+            Some(_) | None => unreachable!("bench was given"),
         }
     }
 

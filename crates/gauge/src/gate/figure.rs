@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::quantity;
+use crate::report::ping::{PingCell, Times};
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
 /// One figure by name.
@@ -14,6 +15,7 @@ pub(super) struct Figure {
     percentile: Option<Percentile>,
     pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
     pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
+    pub(super) ping: Option<fn(&PingCell) -> Option<f64>>,
 }
 
 /// One row that a gate is judged on.
@@ -21,6 +23,7 @@ pub(super) struct Figure {
 pub(super) enum Row<'a> {
     Echo(Echoes<'a>),
     Stream(&'a StrategyRow),
+    Ping(&'a PingCell),
 }
 
 /// The round trips of one driver in one cell.
@@ -58,8 +61,12 @@ impl Figure {
         let value = match row {
             Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
             Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
+            Row::Ping(cell) => self.ping.and_then(|of| of(cell)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
+            (Row::Ping(cell), _) if self.name.starts_with('p') => {
+                absent_percentile(self.name, judged(cell))
+            }
             (Row::Echo(echoes), Some(percentile)) => format!(
                 "needs {} samples and has {}",
                 percentile.least_samples(),
@@ -76,6 +83,26 @@ impl Figure {
             percentile: None,
             latency: Some(of),
             strategy: None,
+            ping: None,
+        }
+    }
+
+    const fn ping(name: &'static str, unit: Unit, of: fn(&PingCell) -> Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: None,
+            strategy: None,
+            ping: Some(of),
+        }
+    }
+
+    /// The same figure of a ping.
+    const fn and_ping(self, of: fn(&PingCell) -> Option<f64>) -> Self {
+        Self {
+            ping: Some(of),
+            ..self
         }
     }
 
@@ -97,6 +124,7 @@ impl Figure {
             percentile: None,
             latency: None,
             strategy: Some(of),
+            ping: None,
         }
     }
 
@@ -114,27 +142,35 @@ impl Figure {
 
 /// In the order of the tables.
 const FIGURES: &[Figure] = &[
-    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64)),
-    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns),
+    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).min_ns.map(|ns| ns as f64)),
+    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns).and_ping(|c| judged(c).mean_ns),
     Figure::percentile("p50", Percentile::P50, |e| {
         e.summary.p50_ns.map(|ns| ns as f64)
-    }),
+    })
+    .and_ping(|c| percentile_of(c, 50.0)),
     Figure::percentile("p95", Percentile::P95, |e| {
         e.summary.p95_ns.map(|ns| ns as f64)
-    }),
+    })
+    .and_ping(|c| percentile_of(c, 95.0)),
     Figure::percentile("p99", Percentile::P99, |e| {
         e.summary.p99_ns.map(|ns| ns as f64)
-    }),
+    })
+    .and_ping(|c| percentile_of(c, 99.0)),
     Figure::percentile("p99.9", Percentile::P999, |e| {
         e.summary.p999_ns.map(|ns| ns as f64)
-    }),
-    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64)),
+    })
+    .and_ping(|c| percentile_of(c, 99.9)),
+    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_5ms as f64))
-    }),
+    })
+    .and_ping(|c| over(c, |times| times.over_5ms)),
     Figure::echo("over_10ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_10ms as f64))
-    }),
+    })
+    .and_ping(|c| over(c, |times| times.over_10ms)),
     Figure::echo("over_50ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_50ms as f64))
     }),
@@ -149,12 +185,14 @@ const FIGURES: &[Figure] = &[
         "lost",
         |e| e.measured(e.summary.lost),
         |s| Some(s.lost_messages as f64),
-    ),
+    )
+    .and_ping(|c| tried(c, c.lost)),
     Figure::both(
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
-    ),
+    )
+    .and_ping(|c| tried(c, c.corrupted)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
     Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
@@ -171,10 +209,68 @@ const FIGURES: &[Figure] = &[
     }),
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
+    })
+    .and_ping(|c| tried(c, c.reordered)),
+    Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
+    Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
+    Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99)),
+    Figure::ping("p99.999", Unit::Time, |c| percentile_of(c, 99.999)),
+    Figure::ping("over_1ms", Unit::Number, |c| {
+        over(c, |times| times.over_1ms)
+    }),
+    Figure::ping("over_20ms", Unit::Number, |c| {
+        over(c, |times| times.over_20ms)
+    }),
+    Figure::ping("sent", Unit::Number, |c| Some(c.sent as f64)),
+    Figure::ping("received", Unit::Number, |c| Some(c.received as f64)),
+    Figure::ping("lost_percent", Unit::Percent, |c| {
+        tried(c, c.lost).map(|lost| lost * 100.0 / c.sent as f64)
+    }),
+    Figure::ping("duplicate", Unit::Number, |c| tried(c, c.duplicate)),
+    Figure::ping("late", Unit::Number, |c| tried(c, c.late)),
+    Figure::ping("late_sends", Unit::Number, |c| {
+        c.late_sends.map(|late| late as f64)
+    }),
+    Figure::ping("achieved_rate", Unit::Number, |c| c.achieved_rate_hz),
+    Figure::ping("retransmits", Unit::Number, |c| {
+        c.path.retransmits.map(|count| count as f64)
     }),
 ];
 
-/// Three lines: both tables, latency, strategy.
+/// What a gate judges: in open loop the response, which is what a user of the server sees.
+fn judged(cell: &PingCell) -> &Times {
+    cell.response.as_ref().unwrap_or(&cell.rtt)
+}
+
+fn percentile_of(cell: &PingCell, percent: f64) -> Option<f64> {
+    let all = &judged(cell).percentiles;
+    let of = all.iter().find(|of| of.percentile == percent)?;
+    of.value_ns.map(|ns| ns as f64)
+}
+
+/// A count of times, where there are times.
+fn over(cell: &PingCell, of: fn(&Times) -> u64) -> Option<f64> {
+    let times = judged(cell);
+    (times.count > 0).then(|| of(times) as f64)
+}
+
+/// A count of pings, if any was sent.
+fn tried(cell: &PingCell, count: u64) -> Option<f64> {
+    (cell.sent > 0).then_some(count as f64)
+}
+
+fn absent_percentile(name: &str, times: &Times) -> String {
+    let of = times
+        .percentiles
+        .iter()
+        .find(|of| name.strip_prefix('p') == Some(&of.percentile.to_string()));
+    match of {
+        Some(of) => of.reason.clone().unwrap_or_default(),
+        None => format!("is not among --percentiles: add {}", &name[1..]),
+    }
+}
+
+/// Four lines: both tables of `bench`, latency, strategy, and the figures of `ping`.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -186,11 +282,17 @@ pub(super) fn by_table() -> String {
             .collect();
         names.join(" ")
     };
+    let ping: Vec<&str> = FIGURES
+        .iter()
+        .filter(|figure| figure.ping.is_some())
+        .map(|figure| figure.name)
+        .collect();
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nping: {}",
         of(true, true),
         of(true, false),
-        of(false, true)
+        of(false, true),
+        ping.join(" ")
     )
 }
 
@@ -226,12 +328,13 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => &echoes.row.transport,
             Self::Stream(stream) => &stream.transport,
+            Self::Ping(cell) => &cell.transport,
         }
     }
 
     pub(super) fn strategy(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) => None,
+            Self::Echo(_) | Self::Ping(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
         }
     }
@@ -239,7 +342,7 @@ impl<'a> Row<'a> {
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::Ping(_) => None,
         }
     }
 
@@ -247,12 +350,16 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => echoes.row.payload_bytes,
             Self::Stream(stream) => stream.payload_bytes,
+            Self::Ping(cell) => cell.payload_bytes,
         }
     }
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Ping(cell) = self {
+            return write!(f, "{} {} B", cell.address, cell.payload_bytes);
+        }
         let how = self
             .driver()
             .or_else(|| self.strategy())

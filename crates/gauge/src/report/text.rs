@@ -6,6 +6,7 @@ mod head;
 mod latency;
 mod lines;
 mod next;
+mod ping;
 pub mod serve;
 mod strategy;
 mod table;
@@ -16,6 +17,7 @@ use self::head::head;
 use self::latency::{drivers, latency};
 use self::lines::{ascii, command_lines, wrapped};
 use self::next::next_command;
+use self::ping::ping;
 use self::strategy::{raw_writer, strategy};
 use super::Report;
 use crate::environment::{Doubt, Severity};
@@ -33,6 +35,7 @@ pub fn render(report: &Report) -> String {
         drivers(report),
         strategy(report),
         raw_writer(report),
+        ping(report),
         absent(report),
         gates(report),
         outcome(report),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::ptr;
 use std::time::Duration;
 
 /// What `poll` found.
@@ -40,11 +41,46 @@ pub(crate) fn poll(
     })
 }
 
+/// `ppoll`: waits for `fd` to be readable, or also writable, at most `timeout_ns`. An interrupted call
+/// is as good as one whose time has come.
+#[inline]
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn ppoll(fd: BorrowedFd<'_>, or_writable: bool, timeout_ns: u64) -> io::Result<Ready> {
+    let events = if or_writable {
+        libc::POLLIN | libc::POLLOUT
+    } else {
+        libc::POLLIN
+    };
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: one pollfd and the timeout live through the call; no signal mask is passed.
+    let result = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
+    if result < 0 {
+        let cause = io::Error::last_os_error();
+        return match cause.kind() {
+            io::ErrorKind::Interrupted => Ok(Ready::default()),
+            _ => Err(cause),
+        };
+    }
+    let failed = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+    Ok(Ready {
+        readable: poll.revents & (libc::POLLIN | failed) != 0,
+        writable: poll.revents & (libc::POLLOUT | failed) != 0,
+    })
+}
+
 /// `poll` without a descriptor: sleeps, and unlike `std::thread::sleep` returns early at a signal.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn pause(time: Duration) {
     // SAFETY: no entries are passed.
-    unsafe { libc::poll(std::ptr::null_mut(), 0, milliseconds(time)) };
+    unsafe { libc::poll(ptr::null_mut(), 0, milliseconds(time)) };
 }
 
 /// Rounded up, so that no wait ends before its time; at most what fits, 24 days.

@@ -36,6 +36,13 @@ pub(crate) fn dup2(fd: BorrowedFd<'_>, number: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::dup2(fd.as_raw_fd(), number) }).map(|_| ())
 }
 
+/// `killpg`: sends a signal to every process of the group that `leader` leads.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn kill_group(leader: u32, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::killpg(leader as libc::pid_t, signal) }).map(|_| ())
+}
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
