@@ -28,8 +28,8 @@ use self::options::{Options, Request, Role};
 use self::signals::Signals;
 use crate::exit::{Exit, say};
 
-/// lagscope's own command line, for its scripts: a receiver or a sender, on the wire with the original;
-/// also when this program is called lagscope
+/// lagscope's own command line, for its scripts: a receiver or a sender, on the wire with the
+/// original; also when this program is called lagscope
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LagscopeCommand {
@@ -44,8 +44,8 @@ pub(crate) struct LagscopeCommand {
 
 impl LagscopeCommand {
     pub(crate) fn run(self) -> Exit {
-        // Scripts look for a process of that name, some by its first word: so it gets a new one. Where
-        // the program cannot be started again, it goes on as it is.
+        // Scripts look for a process of that name, some by its first word: so it gets a new one.
+        // Where the program cannot be started again, it goes on as it is.
         let _ = process::Command::new("/proc/self/exe")
             .arg0(NAME)
             .args(&self.words)

@@ -1,4 +1,5 @@
-//! lagscope's measurement: plain TCP messages that come back as they went, on the wire with the original.
+//! lagscope's measurement: plain TCP messages that come back as they went, on the wire with the
+//! original.
 //!
 //! No hello, no version: the first message begins with [`wire::LAGSCOPE_START`](crate::wire) and is
 //! not timed, each that follows carries its number in its first four bytes, and the receiver sends

@@ -57,8 +57,8 @@ impl Console {
         failure.is_some()
     }
 
-    /// The status of a program that ends with `exit`, had it been able to say so. Whoever closed our
-    /// standard output knows; anything else is said.
+    /// The status of a program that ends with `exit`, had it been able to say so. Whoever closed
+    /// our standard output knows; anything else is said.
     pub(super) fn end(&self, exit: Exit) -> Exit {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failure {

@@ -1,6 +1,7 @@
 //! The form of lagscope's command line: a letter a word, its value glued to it.
 //!
-//! `-r`, `-R` and `-P` have a value only if it is glued; the others may also have it as the next word.
+//! `-r`, `-R` and `-P` have a value only if it is glued; the others may also have it as the next
+//! word.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM: the first ends a run with its statistics, the second ends at once.
 //!
 //! By handlers and not by a thread as elsewhere: what goes into the background forks, which needs a
-//! process of one thread; nothing is left in the file system that a second signal would have to take
-//! away; and a handler ends a wait for a reply, so that the flag is seen at once.
+//! process of one thread; nothing is left in the file system that a second signal would have to
+//! take away; and a handler ends a wait for a reply, so that the flag is seen at once.
 
 use std::io;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Signals {
             first: Arc::new(AtomicUsize::new(0)),
         };
         for signal in [SIGINT, SIGTERM] {
-            // In this order: a first signal finds the flag down and only raises it, and whoever sees it
-            // up finds the number.
+            // In this order: a first signal finds the flag down and only raises it, and whoever
+            // sees it up finds the number.
             let at_once = Exit::Signal(signal as u8).status();
             flag::register_conditional_shutdown(signal, at_once.into(), signals.stop.clone())?;
             flag::register_usize(signal, signals.first.clone(), signal as usize)?;

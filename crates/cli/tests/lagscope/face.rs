@@ -15,8 +15,8 @@ pub(crate) const HEADER: &str =
 /// How the first message of a sender begins.
 pub(crate) const START: [u8; 4] = [0xd0, 0x14, 0, 0];
 
-/// A sender's console without what differs from run to run: times of day, the port it goes out from,
-/// whether that was free, the receiver's port, and latencies.
+/// A sender's console without what differs from run to run: times of day, the port it goes out
+/// from, whether that was free, the receiver's port, and latencies.
 pub(crate) fn shape(stdout: &str, port: u16) -> String {
     let shaped = stdout
         .split_inclusive(['\n', '\r'])
@@ -74,8 +74,8 @@ pub(crate) fn lagscope(words: &str) -> Finished {
     Program::new(&format!("lagscope {words}"), &[]).run()
 }
 
-/// A program that goes on. Its console is fetched as it comes: a pipe that nobody reads fills up, and
-/// then its writer waits.
+/// A program that goes on. Its console is fetched as it comes: a pipe that nobody reads fills up,
+/// and then its writer waits.
 pub(crate) struct Running {
     child: Option<Child>,
     lines: Receiver<String>,

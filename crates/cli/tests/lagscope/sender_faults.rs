@@ -1,4 +1,5 @@
-//! A sender whose receiver, outputs or patience fail: said in lagscope's form, with an honest status.
+//! A sender whose receiver, outputs or patience fail: said in lagscope's form, with an honest
+//! status.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};

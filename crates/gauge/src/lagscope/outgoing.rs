@@ -59,7 +59,8 @@ impl Outgoing {
         Buffers::effective(&self.socket)
     }
 
-    /// Takes a port of ours to go out from. Without it, or where that is refused, the kernel chooses.
+    /// Takes a port of ours to go out from. Without it, or where that is refused, the kernel
+    /// chooses.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The receiver: sends every byte back as it comes, to each client on a thread of its own.
 //!
-//! It never looks at the bytes, so it answers messages of any size, and a client that stalls, floods or
-//! goes away in the middle of a message costs nobody but itself.
+//! It never looks at the bytes, so it answers messages of any size, and a client that stalls,
+//! floods or goes away in the middle of a message costs nobody but itself.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -85,9 +85,9 @@ impl Receiver {
         self.buffers
     }
 
-    /// Serves until `stop` says so; it is asked after a signal and twice a second. Messages are taken
-    /// to have `message_bytes`, at least 1: only the count of them depends on it, and that they may be
-    /// sent whole before the first byte of the reply is fetched.
+    /// Serves until `stop` says so; it is asked after a signal and twice a second. Messages are
+    /// taken to have `message_bytes`, at least 1: only the count of them depends on it, and that
+    /// they may be sent whole before the first byte of the reply is fetched.
     ///
     /// # Errors
     ///
@@ -157,7 +157,8 @@ fn serve(
             rest_bytes %= message_bytes;
             present.watch.echoed(&present.client, messages);
         });
-        // In this order, so that the number of the socket is not yet that of another when it is told.
+        // In this order, so that the number of the socket is not yet that of another when it is
+        // told.
         drop(present);
         drop(stream);
     });

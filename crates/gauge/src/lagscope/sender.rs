@@ -1,4 +1,5 @@
-//! The sender: one blocking TCP socket, one message at a time, one clock reading before and one after.
+//! The sender: one blocking TCP socket, one message at a time, one clock reading before and one
+//! after.
 
 use std::io::{self, Read as _};
 use std::net::TcpStream;
@@ -86,8 +87,8 @@ impl Sender {
 
     /// Pings until the run is over, and tells `each` of every ping, outside of what is measured.
     ///
-    /// The stop flag ends it before the next message, and, from a signal on, while a reply is waited
-    /// for.
+    /// The stop flag ends it before the next message, and, from a signal on, while a reply is
+    /// waited for.
     pub fn run(
         &mut self,
         run: &Run,
@@ -157,8 +158,9 @@ impl Sender {
         Ok(())
     }
 
-    /// A message longer than the kernel takes at once: a receiver may send its beginning back before
-    /// it has seen its end, so both ways are kept moving. Returns how much of the reply has come.
+    /// A message longer than the kernel takes at once: a receiver may send its beginning back
+    /// before it has seen its end, so both ways are kept moving. Returns how much of the reply has
+    /// come.
     #[cold]
     fn send_rest(&mut self, mut sent: usize, stop: &AtomicBool) -> Result<usize, End> {
         let mut received = 0;
@@ -214,7 +216,8 @@ impl Run {
     }
 }
 
-/// How long to rest before the next ping: never beyond the end of the run. `None` if this was the last.
+/// How long to rest before the next ping: never beyond the end of the run. `None` if this was the
+/// last.
 fn pause_after(run: &Run, ping: Ping, start_ns: u64) -> Option<Duration> {
     if run.is_over(ping.number, ping.elapsed_ns) {
         return None;

@@ -17,8 +17,8 @@ pub struct Histogram {
 
 impl Histogram {
     /// Where each row begins and how many pings it holds. A row 0 counts what lies below the first
-    /// interval and is there only if something can; the last row counts what is at or above the final
-    /// edge.
+    /// interval and is there only if something can; the last row counts what is at or above the
+    /// final edge.
     pub fn rows(&self, tally: &Tally) -> Vec<(u64, u64)> {
         let edges = (0..=self.intervals).map(|index| self.start_us + index * self.width_us);
         let below = (self.start_us > 0).then_some(0);

@@ -1,5 +1,5 @@
-//! What a sender keeps of its pings: exact extremes and sum in nanoseconds, and how often each whole
-//! microsecond came. Its memory does not grow with the run.
+//! What a sender keeps of its pings: exact extremes and sum in nanoseconds, and how often each
+//! whole microsecond came. Its memory does not grow with the run.
 
 use std::collections::BTreeMap;
 
@@ -90,8 +90,8 @@ impl Tally {
             .chain(self.above.iter().map(|(&us, &times)| (us, times)))
     }
 
-    /// The whole microseconds of this percentile, by the rank that lagscope takes, so that ten pings
-    /// have all eight rows; `None` without any.
+    /// The whole microseconds of this percentile, by the rank that lagscope takes, so that ten
+    /// pings have all eight rows; `None` without any.
     pub fn percentile_us(&self, percentile: f64) -> Option<u64> {
         // In this order of operations, whose rounding decides on the rank.
         let rank = (percentile * (self.count + 1) as f64) / 100.0 - 1.0;
@@ -142,8 +142,8 @@ fn within_one_percent(us: u64) -> u64 {
 
 /// A quarter of a second by microseconds: 2 MiB.
 const TABLE_US: usize = 1 << 18;
-/// Exact beyond the table. Each has taken a quarter of a second, so this lasts for an hour of nothing
-/// else.
+/// Exact beyond the table. Each has taken a quarter of a second, so this lasts for an hour of
+/// nothing else.
 const MOST_ABOVE: usize = 16_384;
 /// Fewer would make a percentile the story of single pings.
 const PINGS_BEYOND: f64 = 10.0;

@@ -45,8 +45,8 @@ impl Outputs {
     }
 }
 
-/// Prints the statistics and the tables that were asked for, and finishes the files. Says what could
-/// not be written.
+/// Prints the statistics and the tables that were asked for, and finishes the files. Says what
+/// could not be written.
 pub(super) fn report(
     outputs: Outputs,
     sending: &Sending,
