@@ -7,6 +7,7 @@ mod evidence;
 pub mod gate;
 pub mod placement;
 pub mod plan;
+pub mod primes;
 pub mod probe;
 pub mod quantity;
 pub mod recorder;
