@@ -1,11 +1,14 @@
 //! Ctrl-C and SIGTERM: the first ends the run with its partial report, the second ends at once.
 
 use std::io;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use tautline_gauge::leftovers;
 
 use crate::exit::Exit;
 
@@ -18,17 +21,25 @@ pub(crate) struct Interrupt {
 
 impl Interrupt {
     pub(crate) fn catch() -> io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let interrupt = Self {
             stop: Arc::new(AtomicBool::new(false)),
             signal: Arc::new(AtomicUsize::new(0)),
         };
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: a first signal finds the flag down and only raises it.
-            let at_once = Exit::Signal(signal as u8).status();
-            flag::register_conditional_shutdown(signal, at_once.into(), interrupt.stop.clone())?;
-            flag::register_usize(signal, interrupt.signal.clone(), signal as usize)?;
-            flag::register(signal, interrupt.stop.clone())?;
-        }
+        let (stop, first) = (Arc::clone(&interrupt.stop), Arc::clone(&interrupt.signal));
+        // A thread of its own, not a handler: what is left in the file system is taken away too.
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for signal in signals.forever() {
+                    if stop.load(Ordering::SeqCst) {
+                        leftovers::remove_all();
+                        process::exit(Exit::Signal(signal as u8).status().into());
+                    }
+                    first.store(signal as usize, Ordering::SeqCst);
+                    stop.store(true, Ordering::SeqCst);
+                }
+            })?;
         Ok(interrupt)
     }
 

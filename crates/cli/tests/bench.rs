@@ -208,6 +208,27 @@ fn a_second_ctrl_c_ends_at_once() {
     drop(reader);
 }
 
+/// The second one comes while sockets are open.
+#[test]
+fn two_signals_in_a_row_leave_no_sockets() {
+    let mut program = Program::new(LONG, &[]);
+    let mut child = program
+        .command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stderr = announced(&mut child);
+    while fs::read_dir(program.folder.path()).unwrap().count() == 0 {
+        std::thread::yield_now();
+    }
+    signal("INT", child.id());
+    signal("INT", child.id());
+    // Nobody reads its standard error any more: whatever it still has to say is no obstacle.
+    drop(stderr);
+    Finished::wait(child, &program.folder).ended_with(130);
+}
+
 #[test]
 fn a_closed_standard_output_is_a_quiet_partial_result() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ pub mod control;
 pub mod environment;
 mod evidence;
 pub mod gate;
+pub mod leftovers;
 pub mod placement;
 pub mod plan;
 pub mod primes;

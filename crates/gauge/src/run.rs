@@ -125,6 +125,7 @@ fn measure(
     result.placement = placed(plan, &seats, &hold, &register);
     try_seats(plan, &seats, &register)?;
     let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
+    addresses.try_binds().map_err(BenchError::setup)?;
     let watch = Watch::start(&seats);
     let mut bench = Bench {
         seats: &seats,

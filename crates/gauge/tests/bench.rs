@@ -232,6 +232,15 @@ fn a_taken_port_and_a_live_socket_end_the_run_before_it_begins() {
     let said = setup_error(&plan);
     assert!(said.contains("live.sock"), "{said}");
     assert!(path.exists(), "a live socket is left alone");
+
+    // Also where the transport's turn would come late.
+    plan.latency = Some(LatencyPlan {
+        transports: vec![Transport::Tcp, Transport::Uds],
+        ..latency_plan()
+    });
+    let result = run(&plan);
+    assert!(result.error.unwrap().to_string().contains("live.sock"));
+    assert!(result.latency.is_empty());
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod home;
 mod link;
 mod listener;
 mod pool;
+mod resolver;
 mod spin;
 mod timers;
 mod turn;

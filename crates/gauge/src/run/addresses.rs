@@ -1,16 +1,16 @@
 //! Where the ends of a run listen, and the folder of its Unix sockets.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, process};
 
-use tautline::{Address, UdsName};
+use tautline::{Address, DirectListener, LinkOptions, UdsName};
 
 use crate::clock::now_ns;
+use crate::leftovers::Leftover;
 use crate::plan::{Plan, Transport};
 use crate::statistics::mix;
 
@@ -18,7 +18,7 @@ use crate::statistics::mix;
 #[derive(Debug)]
 pub(crate) struct Addresses {
     bind: Vec<Address>,
-    folder: TempFolder,
+    folder: Leftover,
     sockets: AtomicU64,
 }
 
@@ -26,9 +26,18 @@ impl Addresses {
     pub(crate) fn new(plan: &Plan) -> io::Result<Self> {
         Ok(Self {
             bind: plan.bind.clone(),
-            folder: TempFolder::new()?,
+            folder: fresh_folder()?,
             sockets: AtomicU64::new(0),
         })
+    }
+
+    /// Listens at each address that was asked for, and ends at once: what cannot be had is said before
+    /// the first cell, not after an hour.
+    pub(crate) fn try_binds(&self) -> Result<(), tautline::Error> {
+        for address in &self.bind {
+            DirectListener::bind(address, LinkOptions::default())?;
+        }
+        Ok(())
     }
 
     /// Where the library's server listens: as asked for, else as [`Self::other`].
@@ -81,47 +90,29 @@ impl Addresses {
     }
 }
 
-/// A fresh folder that only we may enter; gone with everything in it when dropped.
-#[derive(Debug)]
-struct TempFolder {
-    path: PathBuf,
-}
-
-impl TempFolder {
-    fn new() -> io::Result<Self> {
-        let parent = env::temp_dir();
-        for attempt in 0..ATTEMPTS {
-            let name = mix(now_ns() ^ attempt);
-            let path = parent.join(format!("tautline-{}-{name:016x}", process::id()));
-            // Unlike `create_dir_all` this fails on a folder that somebody else has put there.
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self { path }),
-                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(cause) => {
-                    let place = parent.display();
-                    return Err(io::Error::new(
-                        cause.kind(),
-                        format!("make a folder for sockets in {place}: {cause}"),
-                    ));
-                }
+/// A fresh folder that only we may enter.
+fn fresh_folder() -> io::Result<Leftover> {
+    let parent = env::temp_dir();
+    for attempt in 0..ATTEMPTS {
+        let name = mix(now_ns() ^ attempt);
+        let path = parent.join(format!("tautline-{}-{name:016x}", process::id()));
+        // Unlike `create_dir_all` this fails on a folder that somebody else has put there.
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(Leftover::new(path)),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => {
+                let place = parent.display();
+                return Err(io::Error::new(
+                    cause.kind(),
+                    format!("make a folder for sockets in {place}: {cause}"),
+                ));
             }
         }
-        Err(io::Error::other(format!(
-            "no free name for a folder in {}",
-            parent.display()
-        )))
     }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for TempFolder {
-    fn drop(&mut self) {
-        // Nothing can be done about a failure here, and it holds empty socket files at most.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+    Err(io::Error::other(format!(
+        "no free name for a folder in {}",
+        parent.display()
+    )))
 }
 
 /// Names have 64 bits: a second attempt is next to impossible already.
@@ -130,6 +121,7 @@ const ATTEMPTS: u64 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn addresses(bind: &[&str]) -> Addresses {
         let mut plan = Plan::full(1);
@@ -191,7 +183,7 @@ mod tests {
     #[test]
     fn the_folder_is_ours_alone_and_goes_with_its_contents() {
         use std::os::unix::fs::PermissionsExt as _;
-        let folder = TempFolder::new().unwrap();
+        let folder = fresh_folder().unwrap();
         let path = folder.path().to_owned();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,

@@ -14,6 +14,7 @@ use tautline_session::{Caller, Discard, FrameFault, Inbound, Tally};
 use super::Alive;
 use super::audience::{Audience, Panicked};
 use super::home::Command;
+use super::resolver;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::channel::Drained;
@@ -157,12 +158,11 @@ impl LinkDriver {
     /// Looks a name up where it may block: the resolver asks the network.
     fn resolve_elsewhere(&mut self, address: Address, turn: &mut Turn) -> Alive {
         let (id, io) = (self.shared().id, Arc::clone(&self.shared().io));
-        let resolver = std::thread::Builder::new().name("tautline-resolve".to_owned());
-        let spawned = resolver.spawn(move || {
+        let begun = resolver::look_up(move || {
             io.command(Command::Resolved(id, transport::resolve(&address)));
         });
-        match spawned {
-            Ok(_) => Alive::Yes,
+        match begun {
+            Ok(()) => Alive::Yes,
             Err(cause) => self.end(Reason::NotConnected(Error::thread(cause)), turn),
         }
     }
