@@ -9,6 +9,7 @@ use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
+use crate::load::LoadCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -37,6 +38,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bench(Box<BenchCommand>),
+    Load(LoadCommand),
 }
 
 /// The completions for one shell.

@@ -6,6 +6,7 @@ mod cli;
 mod course;
 mod exit;
 mod interrupt;
+mod load;
 mod options;
 mod outputs;
 mod progress;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     } else {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
+            Some(Command::Load(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -162,7 +162,7 @@ impl Counting {
     /// Whether nothing is left to do: a plan that repeats never is finished.
     #[must_use]
     pub fn finished(&self) -> bool {
-        !self.shared.repeat && self.first().is_some()
+        self.shared.is_over(&self.shared.rounds())
     }
 
     /// How far the count in progress has got.
@@ -174,13 +174,13 @@ impl Counting {
     /// Waits until a whole count ends, or for so long.
     pub fn wait(&self, at_most: Duration) {
         let rounds = self.shared.rounds();
-        let whole_counts = rounds.whole_counts;
+        let (whole_counts, over) = (rounds.whole_counts, self.shared.is_over(&rounds));
+        // Nothing depends on which of both ended the wait.
         let _ = self
             .shared
             .changed
             .wait_timeout_while(rounds, at_most, |rounds| {
-                rounds.whole_counts == whole_counts
-                    && !(rounds.first.is_some() && !self.shared.repeat)
+                !over && rounds.whole_counts == whole_counts
             });
     }
 
@@ -271,6 +271,10 @@ impl Shared {
                 self.changed.notify_all();
             }
         }
+    }
+
+    fn is_over(&self, rounds: &Rounds) -> bool {
+        !self.repeat && rounds.first.is_some()
     }
 
     fn rounds(&self) -> MutexGuard<'_, Rounds> {

@@ -128,7 +128,7 @@ mod tests {
         let words = ["tautline", "bench"].iter().chain(words);
         match Cli::try_parse_from(words)?.command {
             Some(Command::Bench(command)) => Ok(*command),
-            None => unreachable!("bench was given"),
+            other => unreachable!("bench was given: {other:?}"),
         }
     }
 

@@ -122,8 +122,9 @@ impl Rounds {
         if self.done < chunks.number {
             return false;
         }
-        self.first.get_or_insert(WholeCount {
-            primes: self.primes,
+        let primes = self.primes;
+        self.first.get_or_insert_with(|| WholeCount {
+            primes,
             time_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
         });
         self.whole_counts += 1;
