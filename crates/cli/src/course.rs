@@ -49,6 +49,7 @@ pub(crate) fn report(
         seed: 0,
         latency: Vec::new(),
         strategy: Vec::new(),
+        wakeup: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

@@ -16,4 +16,5 @@ pub mod report;
 pub mod run;
 pub mod statistics;
 mod sys;
+pub mod wakeup;
 pub mod wire;

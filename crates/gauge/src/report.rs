@@ -7,6 +7,7 @@ pub mod export;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod text;
+pub mod wakeup;
 
 use serde::Serialize;
 
@@ -50,6 +51,8 @@ pub struct Report {
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
     pub strategy: Vec<StrategyRow>,
+    /// Lateness of timers, one row per CPU.
+    pub wakeup: Vec<wakeup::WakeupRow>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

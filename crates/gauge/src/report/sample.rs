@@ -79,6 +79,7 @@ pub(crate) fn report() -> Report {
         seed: 7,
         latency: ECHOES.iter().map(latency_row).collect(),
         strategy: STREAMS.iter().map(strategy_row).collect(),
+        wakeup: Vec::new(),
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,

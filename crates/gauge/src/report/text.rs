@@ -8,6 +8,7 @@ mod lines;
 mod next;
 mod strategy;
 mod table;
+pub mod wakeup;
 
 use std::fmt::Write as _;
 

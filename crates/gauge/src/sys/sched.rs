@@ -85,6 +85,14 @@ pub(crate) fn getcpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
+/// `gettid`: the id of the calling thread.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn gettid() -> u32 {
+    // SAFETY: takes no pointers, and always succeeds.
+    let id = unsafe { libc::gettid() };
+    u32::try_from(id).expect("thread ids are positive")
+}
+
 /// `prctl(PR_SET_TIMERSLACK)`: by how much timers of the calling thread may be late, in nanoseconds.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn set_timer_slack(slack_ns: u64) -> io::Result<()> {
