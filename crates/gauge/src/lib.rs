@@ -14,6 +14,7 @@ pub mod quantity;
 pub mod recorder;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod statistics;
 mod sys;
 pub mod wakeup;

@@ -6,6 +6,7 @@
 
 use crate::plan::PAYLOAD_LEAST_BYTES;
 use crate::statistics::mix;
+use crate::wire::Counts;
 
 /// Writes the header for `sequence` and leaves the rest as it is.
 ///
@@ -26,10 +27,17 @@ pub fn sequence_of(message: &[u8], payload_bytes: usize) -> Option<u64> {
     if message.len() != payload_bytes {
         return None;
     }
-    let (sequence, rest) = message.split_first_chunk::<8>()?;
-    let (check, _) = rest.split_first_chunk::<8>()?;
+    sequence_in(message.first_chunk()?, payload_bytes)
+}
+
+/// The sequence number in the header of a message that has `payload_bytes` in all; `None` if the header
+/// was corrupted, or is that of another length. For whoever does not keep the rest.
+#[inline]
+pub fn sequence_in(header: &[u8; HEADER_BYTES], payload_bytes: usize) -> Option<u64> {
+    let (sequence, check) = header.split_first_chunk::<8>()?;
     let sequence = u64::from_le_bytes(*sequence);
-    (u64::from_le_bytes(*check) == check_of(sequence, payload_bytes)).then_some(sequence)
+    let check = u64::from_le_bytes(*check.first_chunk()?);
+    (check == check_of(sequence, payload_bytes)).then_some(sequence)
 }
 
 /// Writes the header and fills the rest with bytes that only this sequence number has.
@@ -55,8 +63,8 @@ pub fn is_filled(message: &[u8], payload_bytes: usize, sequence: u64) -> bool {
 
 /// Which messages of a stream arrived: exact counts in constant memory.
 ///
-/// It remembers about the last million sequence numbers. What is older than that and comes after all
-/// counts as a duplicate: on one machine nothing is held back for a million messages.
+/// It remembers about the last million sequence numbers, or what its window holds. What is older than
+/// that and comes after all counts as a duplicate: nothing is held back for so many messages.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     /// A ring of one bit a sequence number, the last of them `next - 1`.
@@ -71,8 +79,18 @@ pub struct Arrivals {
 impl Arrivals {
     /// Nothing has arrived; the first message expected has the sequence number 0.
     pub fn new() -> Self {
+        Self::with_window(WINDOW)
+    }
+
+    /// The same with a memory of its own size: `window` sequence numbers, one bit each.
+    ///
+    /// # Panics
+    ///
+    /// If `window` is not a power of two from 128 up.
+    pub fn with_window(window: usize) -> Self {
+        assert!(window.is_power_of_two() && window >= 128);
         Self {
-            seen: vec![0; (WINDOW / 64) as usize],
+            seen: vec![0; window / 64],
             next: 0,
             received: 0,
             duplicates: 0,
@@ -86,7 +104,8 @@ impl Arrivals {
     pub fn arrived(&mut self, sequence: u64) {
         if sequence == self.next {
             // The common case: in order. A new word of the ring is clean when it is entered.
-            let word = &mut self.seen[word_of(sequence)];
+            let word = self.word_of(sequence);
+            let word = &mut self.seen[word];
             *word = if sequence.is_multiple_of(64) {
                 1
             } else {
@@ -120,15 +139,28 @@ impl Arrivals {
         }
     }
 
+    /// The counts as a server tells them.
+    pub fn counts(&self, received_bytes: u64, elapsed_ns: u64) -> Counts {
+        Counts {
+            received_messages: self.received,
+            received_bytes,
+            duplicates: self.duplicates,
+            reordered: self.reordered,
+            corrupted: self.corrupted,
+            elapsed_ns,
+        }
+    }
+
     #[cold]
     fn arrived_out_of_turn(&mut self, sequence: u64) {
         if sequence > self.next {
             self.skip_to(sequence);
             self.arrived(sequence);
-        } else if self.next - sequence > REMEMBERED || self.has_seen(sequence) {
+        } else if self.next - sequence > self.remembered() || self.has_seen(sequence) {
             self.duplicates += 1;
         } else {
-            self.seen[word_of(sequence)] |= bit_of(sequence);
+            let word = self.word_of(sequence);
+            self.seen[word] |= bit_of(sequence);
             self.reordered += 1;
             self.received += 1;
         }
@@ -137,16 +169,30 @@ impl Arrivals {
     /// Leaves a gap up to `sequence`: clears the words that are entered on the way.
     fn skip_to(&mut self, sequence: u64) {
         let entered = self.next.div_ceil(64)..sequence.div_ceil(64);
-        if entered.end.saturating_sub(entered.start) >= WINDOW / 64 {
+        if entered.end.saturating_sub(entered.start) >= self.seen.len() as u64 {
             self.seen.fill(0);
         } else {
-            entered.for_each(|word| self.seen[word_of(word * 64)] = 0);
+            for number in entered {
+                let word = self.word_of(number * 64);
+                self.seen[word] = 0;
+            }
         }
         self.next = sequence;
     }
 
     fn has_seen(&self, sequence: u64) -> bool {
-        self.seen[word_of(sequence)] & bit_of(sequence) != 0
+        self.seen[self.word_of(sequence)] & bit_of(sequence) != 0
+    }
+
+    /// How many sequence numbers back a late message is still told from a duplicate: a word is cleared
+    /// whole when its first number comes.
+    const fn remembered(&self) -> u64 {
+        self.seen.len() as u64 * 64 - 64
+    }
+
+    #[inline]
+    fn word_of(&self, sequence: u64) -> usize {
+        (sequence / 64) as usize & (self.seen.len() - 1)
     }
 }
 
@@ -160,15 +206,7 @@ impl Default for Arrivals {
 pub const HEADER_BYTES: usize = PAYLOAD_LEAST_BYTES;
 
 /// Bits of the ring: 128 KiB.
-const WINDOW: u64 = 1 << 20;
-
-/// How many sequence numbers back a late message is still told from a duplicate: a word is cleared
-/// whole when its first number comes.
-const REMEMBERED: u64 = WINDOW - 64;
-
-const fn word_of(sequence: u64) -> usize {
-    (sequence / 64 % (WINDOW / 64)) as usize
-}
+const WINDOW: usize = 1 << 20;
 
 const fn bit_of(sequence: u64) -> u64 {
     1 << (sequence % 64)
@@ -284,6 +322,17 @@ mod tests {
         assert_eq!(
             (integrity.gaps, integrity.reordered, integrity.duplicates),
             (4_999_998, 1, 1)
+        );
+    }
+
+    #[test]
+    fn a_small_window_tells_late_ones_from_duplicates_as_far_back_as_it_reaches() {
+        let mut arrivals = Arrivals::with_window(128);
+        [0, 1, 80, 79, 79, 130, 79, 65].map(|sequence| arrivals.arrived(sequence));
+        let integrity = arrivals.integrity(131);
+        assert_eq!(
+            (integrity.gaps, integrity.reordered, integrity.duplicates),
+            (126, 1, 3)
         );
     }
 

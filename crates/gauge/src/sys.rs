@@ -2,6 +2,8 @@
 //! like the man page. The only module of this crate with `unsafe`.
 
 pub(crate) mod clock;
+pub(crate) mod datagram;
+pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod memory;
 pub(crate) mod sched;

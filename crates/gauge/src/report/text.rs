@@ -6,6 +6,7 @@ mod head;
 mod latency;
 mod lines;
 mod next;
+pub mod serve;
 mod strategy;
 mod table;
 pub mod wakeup;

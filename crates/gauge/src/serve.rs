@@ -1,0 +1,424 @@
+//! The responder: echoes and counts for any number of clients, on any number of addresses at once.
+//!
+//! A thread a stream client, so that with one client it blocks in `recv` and nothing else is on its
+//! way, and a client that stalls, floods, sends garbage or half a message costs the others nothing. A
+//! thread a UDP address. A thread that accepts for each listener, and one that watches over deadlines;
+//! neither has anything to do between two clients.
+//!
+//! Nobody proves who they are: whoever reaches an address may use it, unless [`ServePlan::allow`] says
+//! otherwise.
+
+mod allow;
+mod clients;
+mod cookie;
+mod datagram;
+mod descriptor;
+mod echo;
+mod hello;
+mod notice;
+mod sessions;
+mod sink;
+mod stream;
+mod watch;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tautline::{Address, DirectListener};
+
+pub use self::allow::{Network, NetworkError};
+use self::clients::Clients;
+use self::datagram::UdpSocket;
+pub use self::descriptor::Descriptor;
+use self::notice::Notices;
+use crate::environment::Environment;
+use crate::placement::{Awake, Busy, PlacementError, Register, Seat, Seats};
+use crate::plan::{Placement, PlacementPlan};
+use crate::report::ThreadRecord;
+use crate::wire::{DEFAULT_PORT, PeerRecord};
+
+/// What to serve, where, and for whom.
+#[derive(Debug, Clone)]
+pub struct ServePlan {
+    /// Where: `tcp`, `udp` and `uds`. Default: tcp and udp on every address of the machine, port 6001.
+    pub addresses: Vec<Address>,
+    /// Who may: networks over tcp and udp; a Unix socket has its file's mode. Default: everybody.
+    pub allow: Vec<Network>,
+    /// Ends when the first client and whoever came meanwhile have left. Default: never.
+    pub once: bool,
+    /// Holds each reply exactly so long. Default: not at all.
+    pub reply_delay: Duration,
+    /// Polls so long for the next message of a stream before it sleeps. Default: sleeps at once.
+    pub spin: Duration,
+    /// Where the threads of clients run and how the machine is held. The CPUs are given to threads in
+    /// turn; the shape has no meaning, a server has one side. Default: not pinned.
+    pub placement: PlacementPlan,
+    /// Bounds on what clients may take.
+    pub limits: Limits,
+}
+
+/// Bounds on what clients may take. The defaults are far above what any measurement needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most stream clients at a time, and most UDP clients that are remembered for each address a
+    /// fourfold of it. Default 1,024: a thread each, some 200 KiB.
+    pub clients: usize,
+    /// A stream client that has not said what it wants by then is closed. Default 10 s: a slow link
+    /// and a few retransmissions.
+    pub hello: Duration,
+    /// A client that does not take its replies for so long is closed. Default 30 s: a route that
+    /// breaks and comes back.
+    pub stalled: Duration,
+    /// A client that sends nothing for so long is closed. Default 1 h: longer than any pause between
+    /// two pings, and short enough that hosts that vanished do not fill the table.
+    pub idle: Duration,
+}
+
+impl Default for ServePlan {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            allow: Vec::new(),
+            once: false,
+            reply_delay: Duration::ZERO,
+            spin: Duration::ZERO,
+            placement: PlacementPlan::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 1_024,
+            hello: Duration::from_secs(10),
+            stalled: Duration::from_secs(30),
+            idle: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// A responder at work, until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Server {
+    clients: Arc<Clients>,
+    addresses: Vec<Address>,
+    sockets: Vec<Arc<UdpSocket>>,
+    events: Receiver<Event>,
+    sender: SyncSender<Event>,
+    started: Instant,
+    hold: Vec<String>,
+    _awake: Option<Awake>,
+    _busy: Option<Busy>,
+}
+
+/// What a responder has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServeSummary {
+    /// How long it served.
+    pub elapsed: Duration,
+    /// Clients served: connections that began well, and UDP clients that sent a message.
+    pub clients: u64,
+    /// Connections and hellos turned away.
+    pub refused: u64,
+    /// Messages received.
+    pub messages: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Datagrams that were none of ours, or could not be answered.
+    pub dropped_datagrams: u64,
+    /// Threads that did not end when they were told to.
+    pub threads_left: usize,
+}
+
+/// Why a responder cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address, by the library's word.
+    #[error("{0}")]
+    Listen(#[from] tautline::Error),
+    /// A UDP address.
+    #[error("listen on {address}: {cause}{advice}")]
+    ListenUdp {
+        /// Where.
+        address: Address,
+        /// What the system said.
+        cause: io::Error,
+        /// What to do about it.
+        advice: &'static str,
+    },
+    /// CPUs that cannot be had.
+    #[error("{0}")]
+    Placement(#[from] PlacementError),
+    /// A scheduler that was required and is refused.
+    #[error("{0}")]
+    Scheduler(String),
+    /// The system gives no thread.
+    #[error("start a thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// What [`Server::wait`] waits for.
+#[derive(Debug)]
+enum Event {
+    Notice(String),
+    End,
+}
+
+/// Ends the wait of a [`Server::wait`] from another thread.
+#[derive(Debug, Clone)]
+pub struct Ender(SyncSender<Event>);
+
+impl Ender {
+    /// Ends it.
+    pub fn end(&self) {
+        // Nobody waits any more if the server is gone.
+        let _ = self.0.send(Event::End);
+    }
+}
+
+impl Server {
+    /// Listens on every address, and answers from the moment that this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]; then it listens nowhere.
+    pub fn start(plan: ServePlan) -> Result<Self, ServeError> {
+        let seats = seats(&plan.placement)?;
+        let register = Register::default();
+        try_seats(&seats, &register, plan.placement.require_sched)?;
+        let (listeners, sockets) = listen(&plan)?;
+        let (sender, events) = mpsc::sync_channel(EVENTS);
+        let mut server = Self {
+            addresses: listeners
+                .iter()
+                .map(DirectListener::local_address)
+                .chain(sockets.iter().map(|socket| socket.address().clone()))
+                .collect(),
+            sockets,
+            events,
+            started: Instant::now(),
+            hold: Vec::new(),
+            _awake: None,
+            _busy: None,
+            clients: Arc::new(Clients::new(
+                plan,
+                PeerRecord::of(&Environment::read()),
+                Notices::new(sender.clone()),
+                seats,
+                register,
+            )),
+            sender,
+        };
+        server.hold();
+        server.start_threads(listeners)?;
+        Ok(server)
+    }
+
+    /// Where it listens: with the ports that the kernel chose, tcp and uds first.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Where and how the threads of clients run, as they read it back; each answer once.
+    pub fn threads(&self) -> Vec<ThreadRecord> {
+        self.clients.register().threads()
+    }
+
+    /// What of the placement could not be had, and why.
+    pub fn refusals(&self) -> Vec<String> {
+        let scheduler = self.clients.register().refusal();
+        self.hold.iter().cloned().chain(scheduler).collect()
+    }
+
+    /// A handle that ends [`wait`](Self::wait).
+    pub fn ender(&self) -> Ender {
+        Ender(self.sender.clone())
+    }
+
+    /// Waits until an [`Ender`] ends it, or with [`ServePlan::once`] until the clients have left, and
+    /// hands out what users should know meanwhile: who was turned away, and why.
+    pub fn wait(&self, notice: &mut dyn FnMut(&str)) {
+        loop {
+            match self.events.recv() {
+                Ok(Event::Notice(text)) => notice(&text),
+                Ok(Event::End) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Closes every client and socket, and says what was done. Bounded: what does not end within ten
+    /// seconds is left and counted.
+    pub fn stop(self) -> ServeSummary {
+        self.end()
+    }
+
+    fn hold(&mut self) {
+        let placement = &self.clients.plan().placement;
+        let refused = |option: &str, cause: io::Error| format!("{option}: {cause}");
+        if placement.stay_awake {
+            match Awake::hold() {
+                Ok(awake) => self._awake = Some(awake),
+                Err(cause) => self.hold.push(refused("--stay-awake", cause)),
+            }
+        }
+        if placement.keep_cpus_busy {
+            match Busy::on(&placement.cpus) {
+                Ok(busy) => self._busy = Some(busy),
+                Err(cause) => self.hold.push(refused("--keep-cpus-busy", cause)),
+            }
+        }
+    }
+
+    fn start_threads(&self, listeners: Vec<DirectListener>) -> Result<(), ServeError> {
+        let failed = ServeError::Thread;
+        self.clients
+            .spawn("serve-watch", watch::watch)
+            .map_err(failed)?;
+        for listener in listeners {
+            self.clients
+                .spawn("serve-accept", |clients| stream::accept(listener, clients))
+                .map_err(failed)?;
+        }
+        for socket in &self.sockets {
+            let socket = Arc::clone(socket);
+            self.clients
+                .spawn("serve-udp", move |clients| {
+                    datagram::serve(&socket, clients)
+                })
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> ServeSummary {
+        self.clients.close_all();
+        for socket in &self.sockets {
+            socket.shut_down();
+        }
+        self.addresses.iter().for_each(stream::wake);
+        let threads_left = self.clients.wait_until_gone(END_LIMIT);
+        ServeSummary {
+            elapsed: self.started.elapsed(),
+            threads_left,
+            ..self.clients.summary()
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The places of clients' threads, given to them in turn.
+fn seats(plan: &PlacementPlan) -> Result<Vec<Seat>, PlacementError> {
+    let seat = |cpus: Vec<usize>| {
+        let placement = if cpus.is_empty() {
+            Placement::Free
+        } else {
+            Placement::Same
+        };
+        let seats = Seats::choose(&PlacementPlan {
+            placement,
+            cpus,
+            ..plan.clone()
+        })?;
+        Ok(seats.server("serve"))
+    };
+    if plan.cpus.is_empty() {
+        return Ok(vec![seat(Vec::new())?]);
+    }
+    plan.cpus.iter().map(|&cpu| seat(vec![cpu])).collect()
+}
+
+/// Sits down once on every seat, so that what is refused is known before the first client comes.
+fn try_seats(seats: &[Seat], register: &Register, required: bool) -> Result<(), ServeError> {
+    for &seat in seats {
+        thread::scope(|scope| {
+            let trial = thread::Builder::new()
+                .name("serve-trial".to_owned())
+                .spawn_scoped(scope, || seat.take(register))
+                .map_err(ServeError::Thread)?;
+            trial
+                .join()
+                .expect("taking a seat does not panic")
+                .map_err(ServeError::Placement)
+        })?;
+    }
+    match register.refusal() {
+        Some(refusal) if required => Err(ServeError::Scheduler(refusal)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+type Listening = (Vec<DirectListener>, Vec<Arc<UdpSocket>>);
+
+fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
+    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+    let mut listen_on = |address: &Address| -> Result<(), ServeError> {
+        match address {
+            Address::Tcp { .. } | Address::Uds(_) => {
+                let options = stream::options(plan.spin);
+                listeners.push(DirectListener::bind(address, options)?);
+            }
+            Address::Udp { .. } => sockets.push(Arc::new(UdpSocket::bind(address)?)),
+        }
+        Ok(())
+    };
+    for address in &plan.addresses {
+        listen_on(address)?;
+    }
+    if plan.addresses.is_empty() {
+        for of_host in [everywhere_tcp, everywhere_udp] {
+            match listen_on(&of_host("::")) {
+                Err(error) if error.is_without_ipv6() => listen_on(&of_host("0.0.0.0"))?,
+                outcome => outcome?,
+            }
+        }
+    }
+    Ok((listeners, sockets))
+}
+
+fn everywhere_tcp(host: &str) -> Address {
+    Address::Tcp {
+        host: host.to_owned(),
+        port: DEFAULT_PORT,
+    }
+}
+
+fn everywhere_udp(host: &str) -> Address {
+    Address::Udp {
+        host: host.to_owned(),
+        port: DEFAULT_PORT,
+    }
+}
+
+impl ServeError {
+    /// Whether this machine has no IPv6 to listen on.
+    fn is_without_ipv6(&self) -> bool {
+        let cause = match self {
+            Self::Listen(error) => error.io_error(),
+            Self::ListenUdp { cause, .. } => Some(cause),
+            Self::Placement(_) | Self::Scheduler(_) | Self::Thread(_) => None,
+        };
+        matches!(
+            cause.and_then(io::Error::raw_os_error),
+            Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+        )
+    }
+}
+
+/// Most notices that wait to be printed; more are counted and left out.
+const EVENTS: usize = 256;
+
+/// What ending may take on a loaded machine.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

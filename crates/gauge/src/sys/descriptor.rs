@@ -1,0 +1,24 @@
+//! Descriptors that a parent process hands down by number.
+
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+/// `fcntl(F_GETFD)`: takes over a descriptor that was open when the program started.
+///
+/// # Errors
+///
+/// Those below 3 are the standard streams', and others may not be open.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn adopt(number: i32) -> io::Result<OwnedFd> {
+    if number < 3 {
+        let why = "0, 1 and 2 are the standard streams";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    // SAFETY: it takes a number and looks it up.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, by the check, and by the contract of the option that names it nobody else in
+    // this process uses it: it was handed to us for this.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
