@@ -50,6 +50,7 @@ pub(crate) fn report(
         latency: Vec::new(),
         strategy: Vec::new(),
         wakeup: Vec::new(),
+        soak: None,
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

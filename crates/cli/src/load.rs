@@ -87,7 +87,7 @@ impl PrimesCommand {
         if self.require_sched
             && let Some(why) = placement::refusal(self.sched)
         {
-            return Err(Failure::new(Exit::Unavailable, why));
+            return Err(Failure::new(Exit::Unavailable, format!("--sched {why}")));
         }
         let line = ProgressLine::new();
         let counted = primes::count(&plan, interrupt.stop(), self.duration, &mut |reached| {

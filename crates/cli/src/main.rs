@@ -10,8 +10,11 @@ mod load;
 mod options;
 mod outputs;
 mod progress;
+mod runs;
+mod soak;
 mod started_at;
 mod values;
+mod wakeup;
 
 use std::process::ExitCode;
 
@@ -30,6 +33,10 @@ fn main() -> ExitCode {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Load(command)) => command.run(),
+            Some(Command::Wakeup(command)) => command.run(),
+            Some(Command::Soak(command)) => command.run(),
+            Some(Command::SoakProcess(command)) => command.run(),
+            Some(Command::Report(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -171,15 +171,21 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 /// does nothing else.
 #[must_use]
 pub fn refusal(sched: Sched) -> Option<String> {
-    let tried = thread::spawn(move || sys::sched::set_scheduler(sched)).join();
-    let cause = tried.expect("a system call does not panic").err()?;
+    let tried = thread::spawn(move || take_sched(sched)).join();
+    tried.expect("a system call does not panic")
+}
+
+/// Puts the calling thread under a scheduler, and the threads that it starts from then on. Why not, if
+/// that is refused.
+pub(crate) fn take_sched(sched: Sched) -> Option<String> {
+    let cause = sys::sched::set_scheduler(sched).err()?;
     let missing = match (sched, cause.raw_os_error()) {
         (Sched::Fifo(_) | Sched::RoundRobin(_), Some(libc::EPERM)) => {
-            " (it takes CAP_SYS_NICE, or ulimit -r)"
+            ": it takes CAP_SYS_NICE, or ulimit -r"
         }
         _ => "",
     };
-    Some(format!("--sched {sched}: {cause}{missing}"))
+    Some(format!("{sched} is refused: {cause}{missing}"))
 }
 
 /// What threads found out about themselves; each role is entered once per distinct answer, however

@@ -147,6 +147,18 @@ impl Counting {
         Ok(counting)
     }
 
+    /// The scheduler of its threads, read back.
+    #[must_use]
+    pub fn sched_effective(&self) -> &str {
+        &self.sched_effective
+    }
+
+    /// Why the scheduler asked for was refused, if it was.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
     /// On how many different CPUs it has run so far.
     #[must_use]
     pub fn cpus_seen(&self) -> usize {

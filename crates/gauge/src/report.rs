@@ -6,6 +6,7 @@
 pub mod export;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod soak;
 pub mod text;
 pub mod wakeup;
 
@@ -53,6 +54,8 @@ pub struct Report {
     pub strategy: Vec<StrategyRow>,
     /// Lateness of timers, one row per CPU.
     pub wakeup: Vec<wakeup::WakeupRow>,
+    /// Many senders against one receiver, idle and under load.
+    pub soak: Option<soak::Soak>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

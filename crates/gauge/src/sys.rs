@@ -7,3 +7,4 @@ pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod memory;
 pub(crate) mod sched;
+pub(crate) mod session;

@@ -90,15 +90,23 @@ pub fn run(
         }
         let refused = readiness.iter().take(plan.cpus.len()).flatten().next();
         let started = Instant::now();
-        while refused.is_none() && started.elapsed() < plan.duration && !stop.load(Ordering::Relaxed) {
+        while refused.is_none()
+            && started.elapsed() < plan.duration
+            && !stop.load(Ordering::Relaxed)
+        {
             thread::sleep(STEP.min(plan.duration.saturating_sub(started.elapsed())));
             onlooker(&looks(plan, &live));
         }
         over.store(true, Ordering::Relaxed);
-        let recorded = sleepers.into_iter().map(|sleeper| sleeper.join().ok().flatten());
+        let recorded = sleepers
+            .into_iter()
+            .map(|sleeper| sleeper.join().ok().flatten());
         let rows = recorded
             .zip(looks(plan, &live))
-            .map(|(found, look)| found.map_or(look.clone(), |found| found.row(look)))
+            .map(|(found, look)| match found {
+                Some(found) => found.row(look),
+                None => look,
+            })
             .collect();
         refused.map_or(Ok(rows), Err)
     })?;
@@ -133,7 +141,8 @@ struct Found {
 }
 
 fn seat(cpu: usize, plan: &WakeupPlan, live: &Live) -> io::Result<()> {
-    let named = |cause: io::Error| io::Error::new(cause.kind(), format!("pin to CPU {cpu}: {cause}"));
+    let named =
+        |cause: io::Error| io::Error::new(cause.kind(), format!("pin to CPU {cpu}: {cause}"));
     sys::sched::set_affinity(&[cpu]).map_err(named)?;
     // Refused, timers would only be later; and whether the scheduler was refused is read back.
     let _ = sys::sched::set_timer_slack(1);
@@ -157,7 +166,8 @@ fn sleep(plan: &WakeupPlan, live: &Live, over: &AtomicBool) -> Found {
     };
     let mut sum_ns = 0_u64;
     let mut next_ns = now_ns() + interval_ns;
-    let end_ns = now_ns().saturating_add(u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX));
+    let end_ns =
+        now_ns().saturating_add(u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX));
     while next_ns < end_ns {
         if !wait_until(next_ns, over) {
             break;

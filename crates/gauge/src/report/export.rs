@@ -5,9 +5,11 @@
 
 use std::io;
 
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 
-use super::{DriverRow, LatencyRow, LatencyRun, Report, RoundPair, StrategyRow, StrategyRun};
+use super::soak::Soak;
+use super::{DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, StrategyRow, StrategyRun};
 use crate::statistics;
 
 /// The report as one JSON document on one line, as `schema/report-v1.json` describes it.
@@ -18,6 +20,23 @@ use crate::statistics;
 pub fn json(report: &Report, mut to: impl io::Write) -> io::Result<()> {
     serde_json::to_writer(&mut to, report).map_err(io::Error::from)?;
     to.write_all(b"\n")
+}
+
+/// The soak part of a report that [`json`] has written.
+///
+/// # Errors
+///
+/// A sentence about what the text is instead.
+pub fn read_soak(text: &str) -> Result<Soak, String> {
+    let document: Value =
+        serde_json::from_str(text).map_err(|why| format!("it is no JSON: {why}"))?;
+    if document["schema"] != SCHEMA {
+        return Err(format!("it is no report of this program: its schema is not {SCHEMA}"));
+    }
+    match &document["soak"] {
+        Value::Null => Err("it is no report of tautline soak".to_owned()),
+        soak => Soak::deserialize(soak).map_err(|why| format!("its soak part makes no sense: {why}")),
+    }
 }
 
 /// The latency table, a row for each run: first the columns that readers of such files know, then ours.

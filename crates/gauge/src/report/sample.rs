@@ -80,6 +80,7 @@ pub(crate) fn report() -> Report {
         latency: ECHOES.iter().map(latency_row).collect(),
         strategy: STREAMS.iter().map(strategy_row).collect(),
         wakeup: Vec::new(),
+        soak: None,
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,

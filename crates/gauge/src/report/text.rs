@@ -7,6 +7,7 @@ mod latency;
 mod lines;
 mod next;
 pub mod serve;
+pub mod soak;
 mod strategy;
 mod table;
 pub mod wakeup;
@@ -47,6 +48,14 @@ pub fn render(report: &Report) -> String {
         page.push_str(section);
     }
     ascii(&page)
+}
+
+/// What ends every page: gates, how the run ended, doubts.
+#[must_use]
+pub fn closing(report: &Report) -> String {
+    let sections = [gates(report), outcome(report), doubts(report)];
+    let full: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    ascii(&full.join("\n"))
 }
 
 fn absent(report: &Report) -> String {

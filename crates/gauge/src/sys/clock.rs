@@ -30,6 +30,18 @@ pub(crate) fn process_cpu_ns() -> u64 {
     clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// `clock_getres(CLOCK_MONOTONIC_COARSE)`: the length of the kernel's tick in nanoseconds.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn tick_ns() -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable for the call.
+    let result = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    (result == 0 && time.tv_nsec > 0).then_some(time.tv_nsec as u64)
+}
+
 #[inline]
 #[expect(unsafe_code, reason = "libc call")]
 fn clock_gettime(clock: libc::clockid_t) -> u64 {

@@ -7,7 +7,10 @@ use crate::report::wakeup::WakeupRow;
 /// A line for each CPU: thread, id, priority, interval, timers, and their lateness in microseconds.
 #[must_use]
 pub fn lines(rows: &[WakeupRow]) -> String {
-    rows.iter().enumerate().map(|(index, row)| line(index, row)).collect()
+    rows.iter()
+        .enumerate()
+        .map(|(index, row)| line(index, row))
+        .collect()
 }
 
 fn line(index: usize, row: &WakeupRow) -> String {
@@ -37,13 +40,19 @@ fn line(index: usize, row: &WakeupRow) -> String {
 /// A line for each microsecond that came, a column for each CPU; then what lies beyond.
 #[must_use]
 pub fn histogram(rows: &[WakeupRow]) -> String {
-    let longest = rows.iter().map(|row| row.histogram_us.len()).max().unwrap_or(0);
+    let longest = rows
+        .iter()
+        .map(|row| row.histogram_us.len())
+        .max()
+        .unwrap_or(0);
     if longest == 0 {
         return String::new();
     }
     let mut text = "# Histogram\n".to_owned();
     for us in 0..longest {
-        let counts = rows.iter().map(|row| row.histogram_us.get(us).copied().unwrap_or(0));
+        let counts = rows
+            .iter()
+            .map(|row| row.histogram_us.get(us).copied().unwrap_or(0));
         if counts.clone().all(|count| count == 0) {
             continue;
         }
@@ -97,10 +106,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_no_zero() {
-        let none = WakeupRow {
-            count: 0,
-            ..row()
-        };
+        let none = WakeupRow { count: 0, ..row() };
         assert_eq!(
             lines(&[none]),
             "T: 0 ( 1234) P:80 I:1000 C:      0 Min:      - Act:    - Avg:    - Max:       -\n"
