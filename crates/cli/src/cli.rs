@@ -85,7 +85,10 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
 
 /// A section for each command below `parent`: how it is called, what it is for, its options.
 fn man_commands(parent: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
-    for command in parent.get_subcommands().filter(|command| !command.is_hide_set()) {
+    for command in parent
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         page.extend(format!(".SH {}\n", name.to_uppercase()).bytes());
         let man = Man::new(command.clone());

@@ -27,7 +27,11 @@ pub(crate) struct ReportCommand {
 impl ReportCommand {
     /// Reads all of them before it prints any.
     pub(crate) fn run(self) -> Result<Exit, Failure> {
-        let runs: Vec<Soak> = self.runs.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        let runs: Vec<Soak> = self
+            .runs
+            .iter()
+            .map(|path| read(path))
+            .collect::<Result<_, _>>()?;
         let runs: Vec<&Soak> = runs.iter().collect();
         if self.md {
             return outputs::print(markdown(&runs).as_bytes());
@@ -45,5 +49,6 @@ pub(crate) fn read(path: &Path) -> Result<Soak, Failure> {
     let name = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::new(Exit::Unavailable, format!("read {name}: {error}")))?;
-    export::read_soak(&text).map_err(|why| Failure::new(Exit::Unavailable, format!("{name}: {why}")))
+    export::read_soak(&text)
+        .map_err(|why| Failure::new(Exit::Unavailable, format!("{name}: {why}")))
 }

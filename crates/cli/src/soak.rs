@@ -41,13 +41,23 @@ impl SoakCommand {
         let result = measure(&plan, &environment, &interrupt);
         let failed = result.error.as_ref().map(|error| {
             say(format_args!("tautline: {error}"));
-            if error.partial { Exit::Partial } else { Exit::Unavailable }
+            if error.partial {
+                Exit::Partial
+            } else {
+                Exit::Unavailable
+            }
         });
         let broken = result.soak.rounds.iter().flat_map(|phase| &phase.senders);
         let broken = broken.into_iter().any(|sender| sender.error.is_some());
-        let failed = failed.or(broken.then_some(Exit::Partial));
+        let failed = failed.or_else(|| broken.then_some(Exit::Partial));
         let signal = interrupt.exit().filter(|_| result.interrupted);
-        let report = report_of(result, &plan, environment, started_at, self.output.label.clone());
+        let report = report_of(
+            result,
+            &plan,
+            environment,
+            started_at,
+            self.output.label.clone(),
+        );
         let (report, gates) = judged(report, &self.output.fail_if);
         let page = page(&report, self.md);
         let written = outputs.write_page(&report, &page).map_err(Failure::report);
@@ -132,7 +142,8 @@ fn report_of(
         doubts.push(Doubt {
             code: "one-session",
             severity: Severity::Note,
-            message: "all processes share a session: autogroup weighs them as one terminal's".to_owned(),
+            message: "all processes share a session: autogroup weighs them as one terminal's"
+                .to_owned(),
             advice: "tautline soak".to_owned(),
             measured: None,
             unit: None,
@@ -145,7 +156,6 @@ fn report_of(
         label,
         peer: result.peer,
         same_host: result.same_host,
-        wakeup: result.soak.wakeup.idle.clone(),
         soak: Some(result.soak),
         interrupted: result.interrupted,
         error: result.error.map(|error| error.message),

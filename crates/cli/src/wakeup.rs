@@ -87,7 +87,7 @@ impl WakeupCommand {
         let (report, gates) = judged(report, &output.fail_if);
         let written = outputs.write_page(&report, &text).map_err(Failure::report);
         let signal = interrupt.exit().filter(|_| report.interrupted);
-        Ok(signal.or(written.err()).unwrap_or(gates))
+        Ok(signal.or_else(|| written.err()).unwrap_or(gates))
     }
 
     fn plan(&self) -> Result<WakeupPlan, Usage> {
@@ -100,7 +100,10 @@ impl WakeupCommand {
                 "--interval: {interval:?} is not within 10us to 1h"
             )));
         }
-        if self.histogram.is_some_and(|us| us == 0 || us > MOST_HISTOGRAM_US) {
+        if self
+            .histogram
+            .is_some_and(|us| us == 0 || us > MOST_HISTOGRAM_US)
+        {
             return Err(Usage::new(format_args!(
                 "--histogram: {} is not within 1 to {MOST_HISTOGRAM_US}",
                 self.histogram.unwrap_or(0)
@@ -114,8 +117,9 @@ impl WakeupCommand {
             gate.check(made)
                 .map_err(|error| Usage::new(format_args!("--fail-if '{gate}': {error}")))?;
         }
-        let allowed = placement::allowed_cpus()
-            .map_err(|cause| Usage::new(format_args!("read the CPUs this process may use: {cause}")))?;
+        let allowed = placement::allowed_cpus().map_err(|cause| {
+            Usage::new(format_args!("read the CPUs this process may use: {cause}"))
+        })?;
         let mut cpus = self.cpu.clone().unwrap_or_else(|| allowed.clone());
         if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
             return Err(Usage::new(format_args!(
@@ -137,8 +141,16 @@ impl WakeupCommand {
 
 /// What is printed: what was not had, how the CPUs were held, the lines, the histogram.
 fn text(result: &WakeupResult, plan: &WakeupPlan) -> String {
-    let mut text: String = result.notes.iter().map(|note| format!("# {note}\n")).collect();
-    if let Some(row) = result.rows.iter().find(|row| row.sched_requested != row.sched_effective) {
+    let mut text: String = result
+        .notes
+        .iter()
+        .map(|note| format!("# {note}\n"))
+        .collect();
+    if let Some(row) = result
+        .rows
+        .iter()
+        .find(|row| row.sched_requested != row.sched_effective)
+    {
         text.push_str(&format!("# measured as {}\n", row.sched_effective));
     }
     text.push_str(match (result.stayed_awake, plan.stay_awake) {

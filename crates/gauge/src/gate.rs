@@ -49,6 +49,7 @@ enum Key {
     Transport,
     Strategy,
     Driver,
+    Load,
 }
 
 #[derive(Debug, Clone)]
@@ -70,12 +71,42 @@ enum Operator {
 }
 
 /// Which tables a run makes, so that a gate on another is refused before the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tables {
     /// `latency` is made.
     pub latency: bool,
     /// `strategy` is made.
     pub strategy: bool,
+    /// `wakeup` is made.
+    pub wakeup: bool,
+    /// `soak` is made.
+    pub soak: bool,
+}
+
+impl Tables {
+    /// The names of those that are set.
+    fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.latency, "latency"),
+            (self.strategy, "strategy"),
+            (self.wakeup, "wakeup"),
+            (self.soak, "soak"),
+        ];
+        all.into_iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, name)| name)
+            .collect()
+    }
+
+    /// Those that both have.
+    fn common(self, other: Self) -> Self {
+        Self {
+            latency: self.latency && other.latency,
+            strategy: self.strategy && other.strategy,
+            wakeup: self.wakeup && other.wakeup,
+            soak: self.soak && other.soak,
+        }
+    }
 }
 
 /// What became of one gate.
@@ -121,7 +152,7 @@ impl Gate {
     pub fn check(&self, made: Tables) -> Result<(), GateError> {
         for alternative in &self.alternatives {
             let needed = alternative.tables();
-            if needed.latency && made.latency || needed.strategy && made.strategy {
+            if !needed.common(made).names().is_empty() {
                 continue;
             }
             let figures: Vec<&str> = alternative
@@ -129,11 +160,7 @@ impl Gate {
                 .iter()
                 .map(|comparison| comparison.figure.name)
                 .collect();
-            let table = if needed.latency {
-                "latency"
-            } else {
-                "strategy"
-            };
+            let table = needed.names().join(" or ");
             return Err(GateError(format!(
                 "{} stands in the {table} table, which this command does not make",
                 figures.join(" and ")
@@ -170,15 +197,24 @@ impl Alternative {
         let mut tables = Tables {
             latency: true,
             strategy: true,
+            wakeup: true,
+            soak: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
             tables.strategy &= comparison.figure.strategy.is_some();
+            tables.wakeup &= comparison.figure.wakeup.is_some();
+            tables.soak &= comparison.figure.soak.is_some();
         }
         for selector in &self.selectors {
-            if let Selector::Word { key, .. } = selector {
-                tables.latency &= *key != Key::Strategy;
-                tables.strategy &= *key != Key::Driver;
+            tables.wakeup = false;
+            match selector {
+                Selector::Word { key, .. } => {
+                    tables.latency &= !matches!(key, Key::Strategy | Key::Load);
+                    tables.strategy &= !matches!(key, Key::Driver | Key::Load);
+                    tables.soak &= *key == Key::Load;
+                }
+                Selector::Payload { .. } => tables.soak = false,
             }
         }
         tables
@@ -198,6 +234,7 @@ impl Alternative {
         });
         let latency = report.latency.iter().filter(|_| tables.latency);
         let strategy = report.strategy.iter().filter(|_| tables.strategy);
+        let phases = report.soak.iter().flat_map(|soak| &soak.rounds);
         let rows: Vec<Row<'_>> = latency
             .flat_map(|row| {
                 if each_driver {
@@ -207,6 +244,14 @@ impl Alternative {
                 }
             })
             .chain(strategy.map(Row::Stream))
+            .chain(
+                report
+                    .wakeup
+                    .iter()
+                    .filter(|_| tables.wakeup)
+                    .map(Row::Timer),
+            )
+            .chain(phases.filter(|_| tables.soak).map(Row::Soak))
             .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
             .collect();
         if rows.is_empty() {
@@ -259,6 +304,7 @@ impl Selector {
                     Key::Transport => Some(row.transport()),
                     Key::Strategy => row.strategy(),
                     Key::Driver => row.driver(),
+                    Key::Load => row.load(),
                 };
                 (word == Some(value.as_str())) == *equal
             }
@@ -413,7 +459,7 @@ mod tests {
     fn what_the_run_does_not_make_is_refused_before_it() {
         let latency = Tables {
             latency: true,
-            strategy: false,
+            ..Tables::default()
         };
         let gate = |text: &str| text.parse::<Gate>().unwrap().check(latency);
         assert_eq!(gate("p99 > 1ms"), Ok(()));
@@ -458,7 +504,53 @@ mod tests {
             "'p50 > 1s and delivery < 100': no row has all of it, 'and' joins figures of one table"
         );
         assert!(
-            refusal("p99.99 > 1us").starts_with("'p99.99' is no figure; there are min, mean, p50,")
+            refusal("p99.95 > 1us").starts_with("'p99.95' is no figure; there are min, mean, p50,")
+        );
+    }
+
+    #[test]
+    fn timers_and_soaks_have_rows_of_their_own() {
+        use crate::report::soak::{Phase, Rtt, Soak};
+
+        let phase = |load: &str, max_ns: u64| Phase {
+            load: load.to_owned(),
+            rtt: Rtt {
+                count: 5,
+                max_ns: Some(max_ns),
+                ..Rtt::default()
+            },
+            ..Phase::default()
+        };
+        let mut report = sample::report();
+        report.latency.clear();
+        report.soak = Some(Soak {
+            rounds: vec![phase("none", 1_000_000), phase("primes", 9_000_000)],
+            ..Soak::default()
+        });
+        let judge = |gate: &str| {
+            let verdict = gate.parse::<Gate>().unwrap().judge(&report);
+            (verdict.outcome, verdict.findings)
+        };
+        assert_eq!(
+            judge("load == none and max > 5ms"),
+            (Outcome::Passed, vec![])
+        );
+        assert_eq!(
+            judge("max > 5ms"),
+            (
+                Outcome::Failed,
+                vec!["load primes #1: max is 9000.0 us".to_owned()]
+            )
+        );
+        assert_eq!(judge("p99.999 > 1s").0, Outcome::Undecided);
+        let timers = Tables {
+            wakeup: true,
+            ..Tables::default()
+        };
+        let gate: Gate = "over_20ms > 0".parse().unwrap();
+        assert_eq!(
+            gate.check(timers).unwrap_err().to_string(),
+            "over_20ms stands in the soak table, which this command does not make"
         );
     }
 

@@ -328,7 +328,9 @@ mod tests {
     #[test]
     fn a_small_window_tells_late_ones_from_duplicates_as_far_back_as_it_reaches() {
         let mut arrivals = Arrivals::with_window(128);
-        [0, 1, 80, 79, 79, 130, 79, 65].map(|sequence| arrivals.arrived(sequence));
+        for sequence in [0, 1, 80, 79, 79, 130, 79, 65] {
+            arrivals.arrived(sequence);
+        }
         let integrity = arrivals.integrity(131);
         assert_eq!(
             (integrity.gaps, integrity.reordered, integrity.duplicates),

@@ -122,24 +122,47 @@ impl SoakCommand {
         let plan = SoakPlan {
             program: std::env::current_exe()
                 .map_err(|cause| Usage::new(format_args!("find this program: {cause}")))?,
-            arguments: ProcessCommand::arguments(self.one_session || like.is_some_and(|of| of.one_session)),
+            arguments: ProcessCommand::arguments(
+                self.one_session || like.is_some_and(|of| of.one_session),
+            ),
             label: self.output.label.clone().unwrap_or_else(release),
-            senders: self.senders.or(like.map(|of| of.senders)).unwrap_or(4),
-            pings: self.pings.or(like.map(|of| of.pings)).unwrap_or(1_000_000),
-            payload_bytes: self.size.or(like.map(|of| of.payload_bytes)).unwrap_or(4),
-            warmup: self.warmup.or(like.map(|of| of.warmup)).unwrap_or(1_000),
-            repeats: self.repeats.or(like.map(|of| of.repeats)).unwrap_or(1),
+            senders: self
+                .senders
+                .or_else(|| like.map(|of| of.senders))
+                .unwrap_or(4),
+            pings: self
+                .pings
+                .or_else(|| like.map(|of| of.pings))
+                .unwrap_or(1_000_000),
+            payload_bytes: self
+                .size
+                .or_else(|| like.map(|of| of.payload_bytes))
+                .unwrap_or(4),
+            warmup: self
+                .warmup
+                .or_else(|| like.map(|of| of.warmup))
+                .unwrap_or(1_000),
+            repeats: self
+                .repeats
+                .or_else(|| like.map(|of| of.repeats))
+                .unwrap_or(1),
             to: self.to.clone().or_else(|| like.and_then(former_address)),
-            receiver_sched: sched(self.receiver_sched, |of| &of.receiver_sched, Sched::Fifo(10)),
+            receiver_sched: sched(
+                self.receiver_sched,
+                |of| &of.receiver_sched,
+                Sched::Fifo(10),
+            ),
             require_sched: self.require_sched,
             one_session: self.one_session || like.is_some_and(|of| of.one_session),
             limit: self.limit.or(former_limit).unwrap_or(Limit::Auto),
-            load_threads: load::threads(self.load_threads.or(like.map(|of| of.load_threads)))
-                .map_err(|_| Usage::new("--load-threads: not within 1 to 1024"))?,
+            load_threads: load::threads(
+                self.load_threads.or_else(|| like.map(|of| of.load_threads)),
+            )
+            .map_err(|_| Usage::new("--load-threads: not within 1 to 1024"))?,
             load_sched: sched(self.load_sched, |of| &of.load_sched, Sched::Idle),
             wakeup: self
                 .wakeup
-                .or(like.map(|of| Duration::from_nanos(of.wakeup_ns)))
+                .or_else(|| like.map(|of| Duration::from_nanos(of.wakeup_ns)))
                 .unwrap_or(Duration::from_secs(2)),
             trace_over: self.trace_over,
         };
@@ -153,10 +176,14 @@ impl SoakCommand {
         within("--size", plan.payload_bytes as u64, 1 << 20)?;
         within("--repeats", plan.repeats as u64, 100)?;
         if let Some(Address::Udp { .. }) = &plan.to {
-            return Err(Usage::new("--to: soak takes tcp:// and uds:// only; ping measures udp://"));
+            return Err(Usage::new(
+                "--to: soak takes tcp:// and uds:// only; ping measures udp://",
+            ));
         }
         if self.to.is_some() && self.receiver_sched.is_some() {
-            return Err(Usage::new("--receiver-sched: with --to the receiver is not ours"));
+            return Err(Usage::new(
+                "--receiver-sched: with --to the receiver is not ours",
+            ));
         }
         if plan.trace_over.is_some_and(|over| over.is_zero()) {
             return Err(Usage::new("--trace-over: 0 is below every ping"));
@@ -164,7 +191,6 @@ impl SoakCommand {
         for gate in &self.output.fail_if {
             let made = Tables {
                 soak: true,
-                wakeup: true,
                 ..Tables::default()
             };
             gate.check(made)
@@ -184,7 +210,9 @@ fn within(option: &str, number: u64, most: u64) -> Result<(), Usage> {
     if (1..=most).contains(&number) {
         Ok(())
     } else {
-        Err(Usage::new(format_args!("{option}: {number} is not within 1 to {most}")))
+        Err(Usage::new(format_args!(
+            "{option}: {number} is not within 1 to {most}"
+        )))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::quantity;
+use crate::report::soak::Phase;
+use crate::report::wakeup::WakeupRow;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
 /// One figure by name.
@@ -14,6 +16,8 @@ pub(super) struct Figure {
     percentile: Option<Percentile>,
     pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
     pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
+    pub(super) wakeup: Option<fn(&WakeupRow) -> Option<f64>>,
+    pub(super) soak: Option<fn(&Phase) -> Option<f64>>,
 }
 
 /// One row that a gate is judged on.
@@ -21,6 +25,8 @@ pub(super) struct Figure {
 pub(super) enum Row<'a> {
     Echo(Echoes<'a>),
     Stream(&'a StrategyRow),
+    Timer(&'a WakeupRow),
+    Soak(&'a Phase),
 }
 
 /// The round trips of one driver in one cell.
@@ -58,6 +64,8 @@ impl Figure {
         let value = match row {
             Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
             Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
+            Row::Timer(timer) => self.wakeup.and_then(|of| of(timer)),
+            Row::Soak(phase) => self.soak.and_then(|of| of(phase)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
             (Row::Echo(echoes), Some(percentile)) => format!(
@@ -65,6 +73,12 @@ impl Figure {
                 percentile.least_samples(),
                 echoes.summary.count
             ),
+            (Row::Soak(phase), _) if self.name.starts_with('p') => {
+                format!("needs more samples than {}", phase.rtt.count)
+            }
+            (Row::Timer(timer), _) if self.name.starts_with('p') => {
+                format!("needs more samples than {}", timer.count)
+            }
             _ => "was not measured".to_owned(),
         })
     }
@@ -76,6 +90,8 @@ impl Figure {
             percentile: None,
             latency: Some(of),
             strategy: None,
+            wakeup: None,
+            soak: None,
         }
     }
 
@@ -97,6 +113,37 @@ impl Figure {
             percentile: None,
             latency: None,
             strategy: Some(of),
+            wakeup: None,
+            soak: None,
+        }
+    }
+
+    /// Of a soak alone.
+    const fn soak(name: &'static str, unit: Unit, of: fn(&Phase) -> Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: None,
+            strategy: None,
+            wakeup: None,
+            soak: Some(of),
+        }
+    }
+
+    /// Also of timers.
+    const fn timed(self, of: fn(&WakeupRow) -> Option<f64>) -> Self {
+        Self {
+            wakeup: Some(of),
+            ..self
+        }
+    }
+
+    /// Also of a soak.
+    const fn soaked(self, of: fn(&Phase) -> Option<f64>) -> Self {
+        Self {
+            soak: Some(of),
+            ..self
         }
     }
 
@@ -114,27 +161,41 @@ impl Figure {
 
 /// In the order of the tables.
 const FIGURES: &[Figure] = &[
-    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64)),
-    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns),
+    Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64))
+        .timed(|w| w.min_ns.map(|ns| ns as f64))
+        .soaked(|s| s.rtt.min_ns.map(|ns| ns as f64)),
+    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns)
+        .timed(|w| w.mean_ns)
+        .soaked(|s| s.rtt.mean_ns),
     Figure::percentile("p50", Percentile::P50, |e| {
         e.summary.p50_ns.map(|ns| ns as f64)
-    }),
+    })
+    .timed(|w| w.p50_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p50_ns.map(|ns| ns as f64)),
     Figure::percentile("p95", Percentile::P95, |e| {
         e.summary.p95_ns.map(|ns| ns as f64)
     }),
     Figure::percentile("p99", Percentile::P99, |e| {
         e.summary.p99_ns.map(|ns| ns as f64)
-    }),
+    })
+    .timed(|w| w.p99_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p99_ns.map(|ns| ns as f64)),
     Figure::percentile("p99.9", Percentile::P999, |e| {
         e.summary.p999_ns.map(|ns| ns as f64)
-    }),
-    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64)),
+    })
+    .timed(|w| w.p999_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p999_ns.map(|ns| ns as f64)),
+    Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64))
+        .timed(|w| w.max_ns.map(|ns| ns as f64))
+        .soaked(|s| s.rtt.max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_5ms as f64))
-    }),
+    })
+    .soaked(|s| Some(s.over_5ms as f64)),
     Figure::echo("over_10ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_10ms as f64))
-    }),
+    })
+    .soaked(|s| Some(s.over_10ms as f64)),
     Figure::echo("over_50ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_50ms as f64))
     }),
@@ -154,7 +215,8 @@ const FIGURES: &[Figure] = &[
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
-    ),
+    )
+    .soaked(|s| Some(s.senders.iter().map(|sender| sender.corrupted).sum::<u64>() as f64)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
     Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
@@ -172,9 +234,15 @@ const FIGURES: &[Figure] = &[
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
     }),
+    Figure::soak("p99.99", Unit::Time, |s| s.rtt.p9999_ns.map(|ns| ns as f64)),
+    Figure::soak("p99.999", Unit::Time, |s| {
+        s.rtt.p99999_ns.map(|ns| ns as f64)
+    }),
+    Figure::soak("over_1ms", Unit::Number, |s| Some(s.over_1ms as f64)),
+    Figure::soak("over_20ms", Unit::Number, |s| Some(s.over_20ms as f64)),
 ];
 
-/// Three lines: both tables, latency, strategy.
+/// Lines: both tables of `bench`, latency, strategy; timers; soak.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -186,11 +254,20 @@ pub(super) fn by_table() -> String {
             .collect();
         names.join(" ")
     };
+    let among = |there: fn(&Figure) -> bool| {
+        let names = FIGURES.iter().filter(|figure| there(figure));
+        names
+            .map(|figure| figure.name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nwakeup: {}\nsoak: {}",
         of(true, true),
         of(true, false),
-        of(false, true)
+        of(false, true),
+        among(|figure| figure.wakeup.is_some()),
+        among(|figure| figure.soak.is_some())
     )
 }
 
@@ -226,12 +303,13 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => &echoes.row.transport,
             Self::Stream(stream) => &stream.transport,
+            Self::Timer(_) | Self::Soak(_) => "",
         }
     }
 
     pub(super) fn strategy(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) => None,
+            Self::Echo(_) | Self::Timer(_) | Self::Soak(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
         }
     }
@@ -239,7 +317,15 @@ impl<'a> Row<'a> {
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::Timer(_) | Self::Soak(_) => None,
+        }
+    }
+
+    /// `none` or `primes`.
+    pub(super) fn load(&self) -> Option<&str> {
+        match self {
+            Self::Echo(_) | Self::Stream(_) | Self::Timer(_) => None,
+            Self::Soak(phase) => Some(&phase.load),
         }
     }
 
@@ -247,12 +333,19 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => echoes.row.payload_bytes,
             Self::Stream(stream) => stream.payload_bytes,
+            // Such rows are not chosen by their payload.
+            Self::Timer(_) | Self::Soak(_) => 0,
         }
     }
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timer(timer) => return write!(f, "CPU {}", timer.cpu),
+            Self::Soak(phase) => return write!(f, "load {} #{}", phase.load, phase.repeat + 1),
+            Self::Echo(_) | Self::Stream(_) => {}
+        }
         let how = self
             .driver()
             .or_else(|| self.strategy())

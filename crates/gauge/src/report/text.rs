@@ -54,7 +54,10 @@ pub fn render(report: &Report) -> String {
 #[must_use]
 pub fn closing(report: &Report) -> String {
     let sections = [gates(report), outcome(report), doubts(report)];
-    let full: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    let full: Vec<String> = sections
+        .into_iter()
+        .filter(|section| !section.is_empty())
+        .collect();
     ascii(&full.join("\n"))
 }
 

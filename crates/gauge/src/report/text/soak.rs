@@ -21,7 +21,11 @@ pub fn markdown(runs: &[&Soak]) -> String {
     }
     text.push_str(&format!("```text\n{}```\n", table(runs)));
     for run in runs {
-        text.push_str(&format!("\n## {}\n\n```text\n{}```\n", run.label, details(run)));
+        text.push_str(&format!(
+            "\n## {}\n\n```text\n{}```\n",
+            run.label,
+            details(run)
+        ));
     }
     text
 }

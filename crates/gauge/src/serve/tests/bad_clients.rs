@@ -96,7 +96,7 @@ fn a_client_that_does_not_take_its_replies_costs_the_others_nothing() {
     let mut flood = connect(&server);
     greet(&mut flood, Mode::Echo, 65_536);
     // Until nobody takes any more; then the server gives it up, and a write fails.
-    let flooding = std::thread::spawn(move || {
+    let flooding = thread::spawn(move || {
         let block = vec![1; 65_536];
         while flood.write_all(&block).is_ok() {}
     });
