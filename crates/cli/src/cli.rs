@@ -10,8 +10,12 @@ use tautline_gauge::gate::Gate;
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
+use crate::load::LoadCommand;
 use crate::ping::PingCommand;
+use crate::runs::ReportCommand;
 use crate::serve::ServeCommand;
+use crate::soak::{self, ProcessCommand, SoakCommand};
+use crate::wakeup::WakeupCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -42,7 +46,13 @@ pub(crate) enum Command {
     Bench(Box<BenchCommand>),
     Serve(Box<ServeCommand>),
     Ping(Box<PingCommand>),
+    Soak(Box<SoakCommand>),
+    Wakeup(Box<WakeupCommand>),
+    Load(LoadCommand),
+    Report(ReportCommand),
     Lagscope(LagscopeCommand),
+    #[command(name = soak::PROCESS, hide = true)]
+    SoakProcess(ProcessCommand),
 }
 
 /// The completions for one shell.
@@ -82,7 +92,10 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
 
 /// A section for each command below `parent`: how it is called, what it is for, its options.
 fn man_commands(parent: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
-    for command in parent.get_subcommands() {
+    for command in parent
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         page.extend(format!(".SH {}\n", name.to_uppercase()).bytes());
         let man = Man::new(command.clone());

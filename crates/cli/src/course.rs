@@ -52,6 +52,8 @@ pub(crate) fn report(
         strategy: Vec::new(),
         ping: None,
         cells: Vec::new(),
+        wakeup: Vec::new(),
+        soak: None,
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

@@ -7,13 +7,17 @@ mod course;
 mod exit;
 mod interrupt;
 mod lagscope;
+mod load;
 mod options;
 mod outputs;
 mod ping;
 mod progress;
+mod runs;
 mod serve;
+mod soak;
 mod started_at;
 mod values;
+mod wakeup;
 
 use std::process::ExitCode;
 
@@ -38,6 +42,11 @@ fn main() -> ExitCode {
             Some(Command::Lagscope(command)) => Ok(command.run()),
             Some(Command::Serve(command)) => command.run(),
             Some(Command::Ping(command)) => command.run(),
+            Some(Command::Load(command)) => command.run(),
+            Some(Command::Wakeup(command)) => command.run(),
+            Some(Command::Soak(command)) => command.run(),
+            Some(Command::SoakProcess(command)) => command.run(),
+            Some(Command::Report(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

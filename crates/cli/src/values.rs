@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tautline::{Address, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Placement, PlanError, Sched, Transport};
+use tautline_gauge::primes::{Limit, LimitError};
 use tautline_gauge::quantity::{self, QuantityError};
 
 /// An address as users type it: `HOST[:PORT]` is tcp, port 6001.
@@ -41,6 +42,11 @@ pub(crate) fn strategy(text: &str) -> Result<Strategy, String> {
         let known = Strategy::ALL.map(Strategy::as_str).join(", ");
         format!("{text:?} is not one of {known}")
     })
+}
+
+/// How far to count primes.
+pub(crate) fn limit(text: &str) -> Result<Limit, LimitError> {
+    text.parse()
 }
 
 /// A payload in bytes.

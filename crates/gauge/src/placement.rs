@@ -9,6 +9,7 @@ mod topology;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 pub use self::hold::Hold;
 pub(crate) use self::hold::{Awake, Busy};
@@ -162,6 +163,36 @@ impl Seat {
     }
 }
 
+/// The CPUs that this process may use, ascending.
+///
+/// # Errors
+///
+/// When the kernel does not say.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    sys::sched::affinity()
+}
+
+/// Why a thread of this process is not given that scheduler; `None` if it is. Tried on a thread that
+/// does nothing else.
+#[must_use]
+pub fn refusal(sched: Sched) -> Option<String> {
+    let tried = thread::spawn(move || take_sched(sched)).join();
+    tried.expect("a system call does not panic")
+}
+
+/// Puts the calling thread under a scheduler, and the threads that it starts from then on. Why not, if
+/// that is refused.
+pub(crate) fn take_sched(sched: Sched) -> Option<String> {
+    let cause = sys::sched::set_scheduler(sched).err()?;
+    let missing = match (sched, cause.raw_os_error()) {
+        (Sched::Fifo(_) | Sched::RoundRobin(_), Some(libc::EPERM)) => {
+            ": it takes CAP_SYS_NICE, or ulimit -r"
+        }
+        _ => "",
+    };
+    Some(format!("{sched} is refused: {cause}{missing}"))
+}
+
 /// What threads found out about themselves; each role is entered once per distinct answer, however
 /// many runs there are.
 #[derive(Debug, Default)]
@@ -258,8 +289,6 @@ fn listed(cpus: &[usize], topology: &Topology) -> Result<(usize, usize), Placeme
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     fn plan(placement: Placement) -> PlacementPlan {

@@ -7,6 +7,5 @@ mod sender;
 mod sender_faults;
 mod usage;
 
-#[expect(dead_code, reason = "a part of it is for the other commands")]
 #[path = "../program/mod.rs"]
 mod program;

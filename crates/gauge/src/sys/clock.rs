@@ -6,9 +6,40 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_gettime(libc::CLOCK_MONOTONIC)
 }
 
+/// `clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)`: sleeps until then, by the clock of
+/// [`monotonic_ns`]. A signal wakes it early.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn sleep_until_ns(then_ns: u64) {
+    let then = libc::timespec {
+        tv_sec: (then_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (then_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `then` is readable for the call, and an absolute sleep writes no remainder.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const then,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
 /// `clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`: CPU time of all threads of this process.
 pub(crate) fn process_cpu_ns() -> u64 {
     clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// `clock_getres(CLOCK_MONOTONIC_COARSE)`: the length of the kernel's tick in nanoseconds.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn tick_ns() -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable for the call.
+    let result = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    (result == 0 && time.tv_nsec > 0).then_some(time.tv_nsec as u64)
 }
 
 #[inline]
