@@ -49,6 +49,8 @@ pub(crate) fn report(
         seed: 0,
         latency: Vec::new(),
         strategy: Vec::new(),
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

@@ -6,6 +6,7 @@ mod head;
 mod latency;
 mod lines;
 mod next;
+mod smoke;
 mod strategy;
 mod table;
 
@@ -15,6 +16,7 @@ use self::head::head;
 use self::latency::{drivers, latency};
 use self::lines::{ascii, command_lines, wrapped};
 use self::next::next_command;
+use self::smoke::{smoke, smoke_runtime};
 use self::strategy::{raw_writer, strategy};
 use super::Report;
 use crate::environment::{Doubt, Severity};
@@ -32,6 +34,8 @@ pub fn render(report: &Report) -> String {
         drivers(report),
         strategy(report),
         raw_writer(report),
+        smoke(report),
+        smoke_runtime(report),
         absent(report),
         gates(report),
         outcome(report),
@@ -186,6 +190,7 @@ mod tests {
         let mut report = sample::report();
         report.latency.clear();
         report.strategy.clear();
+        report.udp_smoke.clear();
         report.absent.clear();
         report.warnings.clear();
         report.placement.threads.clear();
