@@ -54,6 +54,8 @@ pub(crate) fn report(
         cells: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,
