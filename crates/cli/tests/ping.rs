@@ -1,6 +1,7 @@
 //! `tautline ping` from the outside: what it prints, what it leaves, what status it ends with.
 
 mod program;
+mod schema;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +11,8 @@ use std::process::Stdio;
 use serde_json::Value;
 use tautline_gauge::serve::{ServePlan, Server};
 
-use self::program::{Finished, Program, json, signal};
+use self::program::{Finished, Program, signal};
+use self::schema::json;
 
 /// The shortest run with percentiles.
 const PINGS: &str = "ping -n 40 --warmup 5 --timeout 20 --placement free";

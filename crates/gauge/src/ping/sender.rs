@@ -309,17 +309,18 @@ mod tests {
             ..ServePlan::default()
         };
         let server = Server::start(plan).unwrap();
-        let stop = AtomicBool::new(false);
+        let address = server.addresses()[0].clone();
+        let (stop, address) = (AtomicBool::new(false), &address);
+        let stop = &stop;
         let results: Vec<SenderResult> = thread::scope(|scope| {
             let senders: Vec<_> = (0..4)
                 .map(|_| {
-                    scope.spawn(|| {
-                        let address = server.addresses()[0].clone();
-                        let plan = SenderPlan::new(address, 4, Some(2_000));
+                    scope.spawn(move || {
+                        let plan = SenderPlan::new(address.clone(), 4, Some(2_000));
                         let own = PeerRecord::default();
-                        let sender = Sender::connect(plan, &own, &stop).unwrap();
+                        let sender = Sender::connect(plan, &own, stop).unwrap();
                         assert!(!sender.peer().version.is_empty());
-                        sender.run(&stop, &mut |_| {})
+                        sender.run(stop, &mut |_| {})
                     })
                 })
                 .collect();
