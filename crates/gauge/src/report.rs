@@ -7,7 +7,9 @@ pub mod export;
 pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod soak;
 pub mod text;
+pub mod wakeup;
 
 use serde::Serialize;
 
@@ -55,6 +57,10 @@ pub struct Report {
     pub ping: Option<ping::PingCell>,
     /// Round trips to a server, one cell for each address and payload.
     pub cells: Vec<ping::PingCell>,
+    /// Lateness of timers, one row per CPU.
+    pub wakeup: Vec<wakeup::WakeupRow>,
+    /// Many senders against one receiver, idle and under load.
+    pub soak: Option<soak::Soak>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

@@ -81,6 +81,8 @@ pub(crate) fn report() -> Report {
         strategy: STREAMS.iter().map(strategy_row).collect(),
         ping: None,
         cells: Vec::new(),
+        wakeup: Vec::new(),
+        soak: None,
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,
