@@ -11,6 +11,7 @@ use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::ping::PingCommand;
 use crate::serve::ServeCommand;
+use crate::stream::StreamCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Bench(Box<BenchCommand>),
     Serve(Box<ServeCommand>),
     Ping(Box<PingCommand>),
+    Stream(Box<StreamCommand>),
 }
 
 /// The completions for one shell.
@@ -160,6 +162,9 @@ mod tests {
             ".TH tautline 1",
             ".SH TAUTLINE BENCH LATENCY",
             ".SH TAUTLINE BENCH STRATEGY",
+            ".SH TAUTLINE SERVE",
+            ".SH TAUTLINE PING",
+            ".SH TAUTLINE STREAM",
         ] {
             assert!(page.contains(heading), "{heading}");
         }

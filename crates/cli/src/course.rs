@@ -51,6 +51,7 @@ pub(crate) fn report(
         strategy: Vec::new(),
         ping: None,
         cells: Vec::new(),
+        stream: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

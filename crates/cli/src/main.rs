@@ -12,6 +12,7 @@ mod ping;
 mod progress;
 mod serve;
 mod started_at;
+mod stream;
 mod values;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Serve(command)) => command.run(),
             Some(Command::Ping(command)) => command.run(),
+            Some(Command::Stream(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -116,6 +116,7 @@ fn worth_a_page(report: &Report) -> bool {
         || !report.latency.is_empty()
         || !report.strategy.is_empty()
         || !report.cells.is_empty()
+        || !report.stream.is_empty()
 }
 
 /// A regular file is cut to what is written now; a pipe or a device has nothing to cut.

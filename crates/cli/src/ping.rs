@@ -74,6 +74,7 @@ impl PingCommand {
             latency: false,
             strategy: false,
             ping: true,
+            stream: false,
         };
         for gate in &self.output.fail_if {
             gate.check(made)

@@ -78,6 +78,8 @@ pub struct Tables {
     pub strategy: bool,
     /// The cells of a ping are made.
     pub ping: bool,
+    /// The rows of a stream to a server are made.
+    pub stream: bool,
 }
 
 /// What became of one gate.
@@ -125,7 +127,8 @@ impl Gate {
             let needed = alternative.tables();
             let any = needed.latency && made.latency
                 || needed.strategy && made.strategy
-                || needed.ping && made.ping;
+                || needed.ping && made.ping
+                || needed.stream && made.stream;
             if any {
                 continue;
             }
@@ -138,8 +141,10 @@ impl Gate {
                 "latency"
             } else if needed.strategy {
                 "strategy"
-            } else {
+            } else if needed.ping {
                 "ping"
+            } else {
+                "stream"
             };
             return Err(GateError(format!(
                 "{} stands in the {table} table, which this command does not make",
@@ -178,17 +183,20 @@ impl Alternative {
             latency: true,
             strategy: true,
             ping: true,
+            stream: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
             tables.strategy &= comparison.figure.strategy.is_some();
             tables.ping &= comparison.figure.ping.is_some();
+            tables.stream &= comparison.figure.streamed.is_some();
         }
         for selector in &self.selectors {
             if let Selector::Word { key, .. } = selector {
                 tables.latency &= *key != Key::Strategy;
                 tables.strategy &= *key != Key::Driver;
                 tables.ping &= *key == Key::Transport;
+                tables.stream &= *key != Key::Driver;
             }
         }
         tables
@@ -209,6 +217,7 @@ impl Alternative {
         let latency = report.latency.iter().filter(|_| tables.latency);
         let strategy = report.strategy.iter().filter(|_| tables.strategy);
         let ping = report.cells.iter().filter(|_| tables.ping);
+        let streamed = report.stream.iter().filter(|_| tables.stream);
         let rows: Vec<Row<'_>> = latency
             .flat_map(|row| {
                 if each_driver {
@@ -219,6 +228,7 @@ impl Alternative {
             })
             .chain(strategy.map(Row::Stream))
             .chain(ping.map(Row::Ping))
+            .chain(streamed.map(Row::Streamed))
             .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
             .collect();
         if rows.is_empty() {
@@ -427,6 +437,7 @@ mod tests {
             latency: true,
             strategy: false,
             ping: false,
+            stream: false,
         };
         let gate = |text: &str| text.parse::<Gate>().unwrap().check(latency);
         assert_eq!(gate("p99 > 1ms"), Ok(()));
@@ -457,6 +468,23 @@ mod tests {
             verdict.findings,
             ["tcp://127.0.0.1:6001 64 B: p99.999 needs 1000000 samples and has 412345"]
         );
+    }
+
+    #[test]
+    fn a_stream_is_judged_by_what_its_server_told() {
+        let mut report = sample::stream_report();
+        let judge = |report: &Report, gate: &str| gate.parse::<Gate>().unwrap().judge(report);
+        assert_eq!(judge(&report, "lost > 0").outcome, Outcome::Passed);
+        assert_eq!(
+            judge(&report, "strategy == keeplatest and mib_per_s < 60").findings,
+            ["tcp://10.0.0.5:6001 64 B: mib_per_s is 54.93"]
+        );
+        assert_eq!(
+            judge(&report, "queue_delay_p99 > 1ms").findings,
+            ["tcp://10.0.0.5:6001 64 B: queue_delay_p99 is 4608.0 us"]
+        );
+        report.stream[0].lost = None;
+        assert_eq!(judge(&report, "lost > 0").outcome, Outcome::Undecided);
     }
 
     #[test]

@@ -17,5 +17,6 @@ pub mod report;
 pub mod run;
 pub mod serve;
 pub mod statistics;
+pub mod stream;
 mod sys;
 pub mod wire;

@@ -7,6 +7,7 @@ pub mod export;
 pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod stream;
 pub mod text;
 
 use serde::Serialize;
@@ -55,6 +56,8 @@ pub struct Report {
     pub ping: Option<ping::PingCell>,
     /// Round trips to a server, one cell for each address and payload.
     pub cells: Vec<ping::PingCell>,
+    /// One-way streams to a server, one row for each address and payload.
+    pub stream: Vec<stream::StreamRow>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

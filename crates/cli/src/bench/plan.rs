@@ -47,6 +47,7 @@ impl BenchCommand {
             latency: plan.latency.is_some(),
             strategy: plan.strategy.is_some(),
             ping: false,
+            stream: false,
         };
         for gate in &output.fail_if {
             gate.check(made)

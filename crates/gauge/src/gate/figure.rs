@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::quantity;
 use crate::report::ping::{PingCell, Times};
+use crate::report::stream::StreamRow;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
 /// One figure by name.
@@ -16,6 +17,8 @@ pub(super) struct Figure {
     pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
     pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
     pub(super) ping: Option<fn(&PingCell) -> Option<f64>>,
+    /// Of a stream to a server.
+    pub(super) streamed: Option<fn(&StreamRow) -> Option<f64>>,
 }
 
 /// One row that a gate is judged on.
@@ -24,6 +27,8 @@ pub(super) enum Row<'a> {
     Echo(Echoes<'a>),
     Stream(&'a StrategyRow),
     Ping(&'a PingCell),
+    /// A stream to a server.
+    Streamed(&'a StreamRow),
 }
 
 /// The round trips of one driver in one cell.
@@ -62,6 +67,7 @@ impl Figure {
             Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
             Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
             Row::Ping(cell) => self.ping.and_then(|of| of(cell)),
+            Row::Streamed(row) => self.streamed.and_then(|of| of(row)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
             (Row::Ping(cell), _) if self.name.starts_with('p') => {
@@ -84,6 +90,7 @@ impl Figure {
             latency: Some(of),
             strategy: None,
             ping: None,
+            streamed: None,
         }
     }
 
@@ -95,6 +102,7 @@ impl Figure {
             latency: None,
             strategy: None,
             ping: Some(of),
+            streamed: None,
         }
     }
 
@@ -102,6 +110,26 @@ impl Figure {
     const fn and_ping(self, of: fn(&PingCell) -> Option<f64>) -> Self {
         Self {
             ping: Some(of),
+            ..self
+        }
+    }
+
+    const fn streamed(name: &'static str, unit: Unit, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: None,
+            strategy: None,
+            ping: None,
+            streamed: Some(of),
+        }
+    }
+
+    /// The same figure of a stream to a server.
+    const fn and_streamed(self, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self {
+            streamed: Some(of),
             ..self
         }
     }
@@ -125,6 +153,7 @@ impl Figure {
             latency: None,
             strategy: Some(of),
             ping: None,
+            streamed: None,
         }
     }
 
@@ -177,7 +206,8 @@ const FIGURES: &[Figure] = &[
     Figure::echo("messages_per_s", Unit::Number, |e| {
         e.of_row(|row| row.messages_per_s)
     }),
-    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s)),
+    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s))
+        .and_streamed(|s| s.mib_per_s),
     Figure::echo("ratio_low", Unit::Number, |e| e.beside?.ratio_low),
     Figure::echo("ratio_high", Unit::Number, |e| e.beside?.ratio_high),
     Figure::both("ratio", |e| e.beside?.p50_ratio, |s| s.control.ratio),
@@ -186,13 +216,15 @@ const FIGURES: &[Figure] = &[
         |e| e.measured(e.summary.lost),
         |s| Some(s.lost_messages as f64),
     )
-    .and_ping(|c| tried(c, c.lost)),
+    .and_ping(|c| tried(c, c.lost))
+    .and_streamed(|s| told(s.lost)),
     Figure::both(
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
     )
-    .and_ping(|c| tried(c, c.corrupted)),
+    .and_ping(|c| tried(c, c.corrupted))
+    .and_streamed(|s| told(s.corrupted)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
     Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
@@ -200,17 +232,21 @@ const FIGURES: &[Figure] = &[
         Some(s.failed_sends as f64)
     }),
     Figure::stream("dropped", Unit::Number, |s| Some(s.dropped_messages as f64)),
-    Figure::stream("max_queue", Unit::Bytes, |s| Some(s.max_queue_kib * 1024.0)),
+    Figure::stream("max_queue", Unit::Bytes, |s| Some(s.max_queue_kib * 1024.0))
+        .and_streamed(|s| Some(s.max_queue_kib * 1024.0)),
     Figure::stream("pressure_events", Unit::Number, |s| {
         Some(s.pressure_events as f64)
-    }),
+    })
+    .and_streamed(|s| Some(s.pressure_events as f64)),
     Figure::stream("duplicates", Unit::Number, |s| {
         Some(s.integrity.duplicates as f64)
-    }),
+    })
+    .and_streamed(|s| told(s.duplicates)),
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
     })
-    .and_ping(|c| tried(c, c.reordered)),
+    .and_ping(|c| tried(c, c.reordered))
+    .and_streamed(|s| told(s.reordered)),
     Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
     Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
     Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99)),
@@ -235,7 +271,27 @@ const FIGURES: &[Figure] = &[
     Figure::ping("retransmits", Unit::Number, |c| {
         c.path.retransmits.map(|count| count as f64)
     }),
+    Figure::streamed("offered", Unit::Number, |s| Some(s.offered as f64)),
+    Figure::streamed("accepted", Unit::Number, |s| Some(s.accepted as f64)),
+    Figure::streamed("refused", Unit::Number, |s| Some(s.refused as f64)),
+    Figure::streamed("evicted", Unit::Number, |s| Some(s.evicted as f64)),
+    Figure::streamed("delivered", Unit::Number, |s| told(s.delivered)),
+    Figure::streamed("gbit_per_s", Unit::Number, |s| s.gbit_per_s),
+    Figure::streamed("queue_delay_p50", Unit::Time, |s| {
+        told(s.queue_delay.p50_ns)
+    }),
+    Figure::streamed("queue_delay_p99", Unit::Time, |s| {
+        told(s.queue_delay.p99_ns)
+    }),
+    Figure::streamed("queue_delay_max", Unit::Time, |s| {
+        told(s.queue_delay.max_ns)
+    }),
 ];
+
+/// What is known only where the server told it, or enough messages were queued.
+fn told(figure: Option<u64>) -> Option<f64> {
+    figure.map(|figure| figure as f64)
+}
 
 /// What a gate judges: in open loop the response, which is what a user of the server sees.
 fn judged(cell: &PingCell) -> &Times {
@@ -270,7 +326,7 @@ fn absent_percentile(name: &str, times: &Times) -> String {
     }
 }
 
-/// Four lines: both tables of `bench`, latency, strategy, and the figures of `ping`.
+/// Five lines: both tables of `bench`, latency, strategy, and the figures of `ping` and `stream`.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -282,17 +338,20 @@ pub(super) fn by_table() -> String {
             .collect();
         names.join(" ")
     };
-    let ping: Vec<&str> = FIGURES
-        .iter()
-        .filter(|figure| figure.ping.is_some())
-        .map(|figure| figure.name)
-        .collect();
+    let that = |has: fn(&Figure) -> bool| {
+        let figures = FIGURES.iter().filter(|figure| has(figure));
+        figures
+            .map(|figure| figure.name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}\nping: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nstream: {}",
         of(true, true),
         of(true, false),
         of(false, true),
-        ping.join(" ")
+        that(|figure| figure.ping.is_some()),
+        that(|figure| figure.streamed.is_some()),
     )
 }
 
@@ -329,6 +388,7 @@ impl<'a> Row<'a> {
             Self::Echo(echoes) => &echoes.row.transport,
             Self::Stream(stream) => &stream.transport,
             Self::Ping(cell) => &cell.transport,
+            Self::Streamed(row) => &row.transport,
         }
     }
 
@@ -336,13 +396,14 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(_) | Self::Ping(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
+            Self::Streamed(row) => Some(&row.strategy),
         }
     }
 
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) | Self::Ping(_) => None,
+            Self::Stream(_) | Self::Ping(_) | Self::Streamed(_) => None,
         }
     }
 
@@ -351,14 +412,20 @@ impl<'a> Row<'a> {
             Self::Echo(echoes) => echoes.row.payload_bytes,
             Self::Stream(stream) => stream.payload_bytes,
             Self::Ping(cell) => cell.payload_bytes,
+            Self::Streamed(row) => row.payload_bytes,
         }
     }
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Ping(cell) = self {
-            return write!(f, "{} {} B", cell.address, cell.payload_bytes);
+        let address = match self {
+            Self::Echo(_) | Self::Stream(_) => None,
+            Self::Ping(cell) => Some(&cell.address),
+            Self::Streamed(row) => Some(&row.address),
+        };
+        if let Some(address) = address {
+            return write!(f, "{address} {} B", self.payload_bytes());
         }
         let how = self
             .driver()

@@ -9,6 +9,7 @@ mod next;
 mod ping;
 pub mod serve;
 mod strategy;
+mod stream;
 mod table;
 
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use self::lines::{ascii, command_lines, wrapped};
 use self::next::next_command;
 use self::ping::ping;
 use self::strategy::{raw_writer, strategy};
+use self::stream::stream;
 use super::Report;
 use crate::environment::{Doubt, Severity};
 use crate::gate::Outcome;
@@ -36,6 +38,7 @@ pub fn render(report: &Report) -> String {
         strategy(report),
         raw_writer(report),
         ping(report),
+        stream(report),
         absent(report),
         gates(report),
         outcome(report),
