@@ -1,6 +1,7 @@
 //! The measuring threads of one cell: warm-up, a common start, the measurement, the question at the
 //! end.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -99,18 +100,22 @@ fn prepare(flows: &[Flow], seat: Seat, common: &Common<'_>) -> Result<(), String
     seat.take(common.register).map_err(|why| why.to_string())?;
     let blocking = is_blocking(flows, common.plan);
     for flow in flows {
-        let set = || {
-            flow.socket.set_nonblocking(!blocking)?;
-            if blocking {
-                let tick = tick_of(common.plan.timeout);
-                flow.socket.set_read_timeout(Some(tick))?;
-                flow.socket.set_write_timeout(Some(tick))?;
-            }
-            Ok::<(), std::io::Error>(())
+        let set = if blocking {
+            block(flow, common.plan.timeout)
+        } else {
+            flow.socket.set_nonblocking(true)
         };
-        set().map_err(|cause| cause.to_string())?;
+        set.map_err(|cause| cause.to_string())?;
     }
     Ok(())
+}
+
+/// Makes calls on a flow's socket wait, a tick at most: that is how a stop and a timeout are noticed.
+pub(crate) fn block(flow: &Flow, timeout: Duration) -> io::Result<()> {
+    let tick = tick_of(timeout);
+    flow.socket.set_nonblocking(false)?;
+    flow.socket.set_read_timeout(Some(tick))?;
+    flow.socket.set_write_timeout(Some(tick))
 }
 
 /// A part of the timeout that it is a multiple of, and no longer than a stop may go unnoticed.

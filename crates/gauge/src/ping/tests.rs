@@ -45,7 +45,7 @@ fn run_with(plan: PingPlan, outputs: Outputs, stop: &AtomicBool) -> PingResult {
         every: None,
         interval: &mut |_| {},
     };
-    run(&plan, &Environment::default(), outputs, &mut onlooker, stop)
+    run(&plan, &Environment::read(), outputs, &mut onlooker, stop)
 }
 
 fn run_plan(plan: PingPlan) -> PingResult {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::WIDTH;
 use super::figures::micros;
 use super::lines::wrapped;
 use super::table::{Column, Table};
@@ -16,22 +17,22 @@ pub(super) fn ping(report: &Report) -> String {
     if let Some(peer) = &report.peer
         && !report.cells.is_empty()
     {
-        section.push_str(&wrapped(&peer_line(peer, report.same_host), "  "));
+        section.push_str(&wrapped(&peer_line(peer, report.same_host), "    "));
     }
     section
 }
 
 fn cell(cell: &PingCell) -> String {
     let mut section = wrapped(&title(cell), "  ");
-    section.push_str(&wrapped(&counts(cell), "  "));
+    section.push_str(&wrapped(&counts(cell), "    "));
     section.push_str(&figures(cell));
     section.push_str(&interval(cell));
     section.push_str(&each_thread(cell));
     section.push_str(&histogram(cell));
     section.push_str(&slowest(cell));
-    section.push_str(&wrapped(&path(cell), "  "));
+    section.push_str(&wrapped(&path(cell), "    "));
     if let Some(error) = &cell.error {
-        section.push_str(&wrapped(&format!("Broke off: {error}"), "  "));
+        section.push_str(&wrapped(&format!("  broke off: {error}"), "    "));
     }
     section
 }
@@ -88,31 +89,7 @@ fn counts(cell: &PingCell) -> String {
 
 /// One line for each kind of time, and one for the percentiles that do not fit.
 fn figures(cell: &PingCell) -> String {
-    let shown = cell.rtt.percentiles.len().min(MOST_PERCENTILES);
-    let mut columns = vec![Column::word("", "  us")];
-    columns.extend(
-        cell.rtt.percentiles[..shown]
-            .iter()
-            .map(|of| Column::figure("", &format!("p{}", of.percentile))),
-    );
-    columns.extend(["min", "mean", "max"].map(|name| Column::figure("", name)));
-    let mut table = Table::new(&columns);
-    let mut row = |name: &str, times: &Times| {
-        let mut cells = vec![format!("  {name}")];
-        cells.extend(times.percentiles[..shown].iter().map(value));
-        cells.push(micros(times.min_ns));
-        cells.push(micros(times.mean_ns.map(|ns| ns as u64)));
-        cells.push(micros(times.max_ns));
-        table.row(cells);
-    };
-    row("rtt", &cell.rtt);
-    if let Some(response) = &cell.response {
-        row("response", response);
-    }
-    if let Some(half) = &cell.half_rtt {
-        row("half rtt", half);
-    }
-    let mut section = table.render();
+    let (mut section, shown) = table(cell);
     if cell.half_rtt.is_some() {
         section.push_str("  half rtt is an estimate of one way: it takes both ways to be alike\n");
     }
@@ -140,6 +117,42 @@ fn figures(cell: &PingCell) -> String {
     section
 }
 
+/// With as many percentiles as the page is wide enough for.
+fn table(cell: &PingCell) -> (String, usize) {
+    let mut shown = cell.rtt.percentiles.len().min(MOST_PERCENTILES);
+    loop {
+        let table = table_of(cell, shown);
+        if shown == 0 || table.lines().all(|line| line.len() <= WIDTH) {
+            return (table, shown);
+        }
+        shown -= 1;
+    }
+}
+
+fn table_of(cell: &PingCell, shown: usize) -> String {
+    let percentiles = cell.rtt.percentiles[..shown].iter();
+    let mut columns = vec![Column::word("", "  us")];
+    columns.extend(percentiles.map(|of| Column::figure("", &format!("p{}", of.percentile))));
+    columns.extend(["min", "mean", "max"].map(|name| Column::figure("", name)));
+    let mut table = Table::new(&columns);
+    let mut row = |name: &str, times: &Times| {
+        let mut cells = vec![format!("  {name}")];
+        cells.extend(times.percentiles[..shown].iter().map(value));
+        cells.push(micros(times.min_ns));
+        cells.push(micros(times.mean_ns.map(|ns| ns as u64)));
+        cells.push(micros(times.max_ns));
+        table.row(cells);
+    };
+    row("rtt", &cell.rtt);
+    if let Some(response) = &cell.response {
+        row("response", response);
+    }
+    if let Some(half) = &cell.half_rtt {
+        row("half rtt", half);
+    }
+    table.render()
+}
+
 fn value(of: &PercentileValue) -> String {
     micros(of.value_ns)
 }
@@ -147,10 +160,10 @@ fn value(of: &PercentileValue) -> String {
 fn interval(cell: &PingCell) -> String {
     match (cell.p50_low_ns, cell.p50_high_ns) {
         (Some(low), Some(high)) => format!(
-            "  p50 within {:.1} to {:.1} us: 95 % interval over {} slices of the run\n",
+            "  p50 within {:.1} to {:.1} us: 95 % interval over {} of the run\n",
             low / 1e3,
             high / 1e3,
-            cell.slices.len()
+            plural(cell.slices.len() as u64, "slice")
         ),
         _ => String::new(),
     }
