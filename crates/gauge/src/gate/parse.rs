@@ -62,7 +62,7 @@ impl Parser {
             ));
         }
         let tables = alternative.tables();
-        if !tables.latency && !tables.strategy && !tables.ping {
+        if !tables.latency && !tables.strategy && !tables.ping && !tables.stream {
             return Err(GateError(format!(
                 "'{}': no row has all of it, 'and' joins figures of one table",
                 alternative.text()
