@@ -9,9 +9,14 @@ use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
+use crate::lagscope::{self, LagscopeCommand};
+use crate::load::LoadCommand;
 use crate::ping::PingCommand;
+use crate::runs::ReportCommand;
 use crate::serve::ServeCommand;
+use crate::soak::{self, ProcessCommand, SoakCommand};
 use crate::stream::StreamCommand;
+use crate::wakeup::WakeupCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
 /// Tautline library beside raw sockets doing the same.
@@ -43,6 +48,13 @@ pub(crate) enum Command {
     Serve(Box<ServeCommand>),
     Ping(Box<PingCommand>),
     Stream(Box<StreamCommand>),
+    Soak(Box<SoakCommand>),
+    Wakeup(Box<WakeupCommand>),
+    Load(LoadCommand),
+    Report(ReportCommand),
+    Lagscope(LagscopeCommand),
+    #[command(name = soak::PROCESS, hide = true)]
+    SoakProcess(ProcessCommand),
 }
 
 /// The completions for one shell.
@@ -74,6 +86,7 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
         section(&man, render, ".SH", page)?;
     }
     man_commands(command, page)?;
+    verbatim("LAGSCOPE'S OPTIONS", lagscope::HELP, page);
     verbatim("FIGURES FOR --fail-if", &Gate::figures(), page);
     verbatim("EXIT STATUS", STATUSES, page);
     Ok(())
@@ -81,7 +94,10 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
 
 /// A section for each command below `parent`: how it is called, what it is for, its options.
 fn man_commands(parent: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
-    for command in parent.get_subcommands() {
+    for command in parent
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         page.extend(format!(".SH {}\n", name.to_uppercase()).bytes());
         let man = Man::new(command.clone());
@@ -165,6 +181,8 @@ mod tests {
             ".SH TAUTLINE SERVE",
             ".SH TAUTLINE PING",
             ".SH TAUTLINE STREAM",
+            ".SH TAUTLINE LAGSCOPE",
+            ".SH LAGSCOPE'S OPTIONS",
         ] {
             assert!(page.contains(heading), "{heading}");
         }
@@ -190,6 +208,7 @@ mod tests {
         ] {
             let script = String::from_utf8(completions(shell)).unwrap();
             assert!(script.contains("strategy"), "{shell}");
+            assert!(script.contains("lagscope"), "{shell}");
         }
     }
 }

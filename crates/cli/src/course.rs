@@ -13,9 +13,10 @@ use crate::started_at;
 pub(crate) fn announce(bound: Duration) {
     if bound > Duration::from_secs(10) {
         let seconds = whole_seconds(bound);
-        let time = match (seconds / 60, seconds % 60) {
-            (0, seconds) => format!("{seconds} s"),
-            (minutes, seconds) => format!("{minutes} min {seconds} s"),
+        let time = match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => format!("{seconds} s"),
+            (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+            (hours, minutes, _) => format!("{hours} h {minutes} min"),
         };
         say(format_args!(
             "takes up to {time} on a quiet machine; Ctrl-C ends it early with what it has by then"
@@ -52,6 +53,8 @@ pub(crate) fn report(
         ping: None,
         cells: Vec::new(),
         stream: Vec::new(),
+        wakeup: Vec::new(),
+        soak: None,
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

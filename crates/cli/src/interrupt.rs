@@ -1,19 +1,21 @@
-//! Ctrl-C and SIGTERM: the first ends the run with its partial report, the second ends at once.
+//! Ctrl-C, SIGTERM and a terminal that goes away (SIGHUP): the first ends the run with its partial
+//! report, the second ends at once.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautline_gauge::leftovers;
 
 use crate::exit::Exit;
 
-/// Catches both signals from now on.
+/// Catches the signals from now on.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     stop: Arc<AtomicBool>,
@@ -28,6 +30,9 @@ struct Act(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 impl Interrupt {
     pub(crate) fn catch() -> io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        if !is_ignored(SIGHUP) {
+            signals.handle().add_signal(SIGHUP)?;
+        }
         let interrupt = Self {
             stop: Arc::new(AtomicBool::new(false)),
             signal: Arc::new(AtomicUsize::new(0)),
@@ -92,4 +97,14 @@ impl fmt::Debug for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Act").finish_non_exhaustive()
     }
+}
+
+/// Whether whoever started us had the signal ignored, as nohup does with SIGHUP: then it stays so.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }

@@ -43,11 +43,24 @@ impl Outputs {
         })
     }
 
-    /// Writes files first and standard output last: a reader that has gone away costs nothing but
-    /// itself. Tries all of them, and returns the first failure.
+    /// Whether standard output is one of them, and no place for a page.
+    pub(crate) fn stdout_is_taken(&self) -> bool {
+        matches!(self.json, Some(Output::Stdout)) || matches!(self.csv, Some((_, Output::Stdout)))
+    }
+
+    /// Writes the report and its usual page.
     pub(crate) fn write(self, report: &Report) -> Result<(), Failure> {
-        let stdout_is_taken = matches!(self.json, Some(Output::Stdout))
-            || matches!(self.csv, Some((_, Output::Stdout)));
+        let page = match worth_a_page(report) {
+            true => text::render(report),
+            false => String::new(),
+        };
+        self.write_page(report, &page)
+    }
+
+    /// Writes files first and standard output last: a reader that has gone away costs nothing but
+    /// itself. Tries all of them, and returns the first failure. An empty page is none.
+    pub(crate) fn write_page(self, report: &Report, page: &str) -> Result<(), Failure> {
+        let stdout_is_taken = self.stdout_is_taken();
         let mut writes: Vec<(Output, Vec<u8>)> = Vec::new();
         if let Some(json) = self.json {
             writes.push((json, rendered(|to| export::json(report, to))?));
@@ -59,8 +72,8 @@ impl Outputs {
             };
             writes.push((csv, bytes));
         }
-        if worth_a_page(report) {
-            let page = text::render(report).into_bytes();
+        if !page.is_empty() {
+            let page = page.as_bytes().to_vec();
             if stdout_is_taken {
                 // Nobody waits for this copy: what reads our output reads the other one.
                 let _ = io::stderr().lock().write_all(&page);

@@ -71,10 +71,8 @@ impl PingCommand {
     fn plan(&self) -> Result<PingPlan, Usage> {
         let sockets = &self.sockets;
         let made = Tables {
-            latency: false,
-            strategy: false,
             ping: true,
-            stream: false,
+            ..Tables::default()
         };
         for gate in &self.output.fail_if {
             gate.check(made)

@@ -100,10 +100,8 @@ impl StreamCommand {
 
     fn plan(&self) -> Result<StreamPlan, Usage> {
         let made = Tables {
-            latency: false,
-            strategy: false,
-            ping: false,
             stream: true,
+            ..Tables::default()
         };
         for gate in &self.output.fail_if {
             gate.check(made)

@@ -49,6 +49,7 @@ enum Key {
     Transport,
     Strategy,
     Driver,
+    Load,
 }
 
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ enum Operator {
 }
 
 /// Which tables a run makes, so that a gate on another is refused before the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tables {
     /// `latency` is made.
     pub latency: bool,
@@ -78,8 +79,42 @@ pub struct Tables {
     pub strategy: bool,
     /// The cells of a ping are made.
     pub ping: bool,
+    /// `wakeup` is made.
+    pub wakeup: bool,
+    /// `soak` is made.
+    pub soak: bool,
     /// The rows of a stream to a server are made.
     pub stream: bool,
+}
+
+impl Tables {
+    /// The names of those that are set.
+    fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.latency, "latency"),
+            (self.strategy, "strategy"),
+            (self.ping, "ping"),
+            (self.wakeup, "wakeup"),
+            (self.soak, "soak"),
+            (self.stream, "stream"),
+        ];
+        all.into_iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, name)| name)
+            .collect()
+    }
+
+    /// Those that both have.
+    fn common(self, other: Self) -> Self {
+        Self {
+            latency: self.latency && other.latency,
+            strategy: self.strategy && other.strategy,
+            ping: self.ping && other.ping,
+            wakeup: self.wakeup && other.wakeup,
+            soak: self.soak && other.soak,
+            stream: self.stream && other.stream,
+        }
+    }
 }
 
 /// What became of one gate.
@@ -125,11 +160,7 @@ impl Gate {
     pub fn check(&self, made: Tables) -> Result<(), GateError> {
         for alternative in &self.alternatives {
             let needed = alternative.tables();
-            let any = needed.latency && made.latency
-                || needed.strategy && made.strategy
-                || needed.ping && made.ping
-                || needed.stream && made.stream;
-            if any {
+            if !needed.common(made).names().is_empty() {
                 continue;
             }
             let figures: Vec<&str> = alternative
@@ -137,15 +168,7 @@ impl Gate {
                 .iter()
                 .map(|comparison| comparison.figure.name)
                 .collect();
-            let table = if needed.latency {
-                "latency"
-            } else if needed.strategy {
-                "strategy"
-            } else if needed.ping {
-                "ping"
-            } else {
-                "stream"
-            };
+            let table = needed.names().join(" or ");
             return Err(GateError(format!(
                 "{} stands in the {table} table, which this command does not make",
                 figures.join(" and ")
@@ -183,20 +206,29 @@ impl Alternative {
             latency: true,
             strategy: true,
             ping: true,
+            wakeup: true,
+            soak: true,
             stream: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
             tables.strategy &= comparison.figure.strategy.is_some();
             tables.ping &= comparison.figure.ping.is_some();
+            tables.wakeup &= comparison.figure.wakeup.is_some();
+            tables.soak &= comparison.figure.soak.is_some();
             tables.stream &= comparison.figure.streamed.is_some();
         }
         for selector in &self.selectors {
-            if let Selector::Word { key, .. } = selector {
-                tables.latency &= *key != Key::Strategy;
-                tables.strategy &= *key != Key::Driver;
-                tables.ping &= *key == Key::Transport;
-                tables.stream &= *key != Key::Driver;
+            tables.wakeup = false;
+            match selector {
+                Selector::Word { key, .. } => {
+                    tables.latency &= !matches!(key, Key::Strategy | Key::Load);
+                    tables.strategy &= !matches!(key, Key::Driver | Key::Load);
+                    tables.ping &= *key == Key::Transport;
+                    tables.soak &= *key == Key::Load;
+                    tables.stream &= !matches!(key, Key::Driver | Key::Load);
+                }
+                Selector::Payload { .. } => tables.soak = false,
             }
         }
         tables
@@ -217,7 +249,7 @@ impl Alternative {
         let latency = report.latency.iter().filter(|_| tables.latency);
         let strategy = report.strategy.iter().filter(|_| tables.strategy);
         let ping = report.cells.iter().filter(|_| tables.ping);
-        let streamed = report.stream.iter().filter(|_| tables.stream);
+        let phases = report.soak.iter().flat_map(|soak| &soak.rounds);
         let rows: Vec<Row<'_>> = latency
             .flat_map(|row| {
                 if each_driver {
@@ -228,7 +260,21 @@ impl Alternative {
             })
             .chain(strategy.map(Row::Stream))
             .chain(ping.map(Row::Ping))
-            .chain(streamed.map(Row::Streamed))
+            .chain(
+                report
+                    .wakeup
+                    .iter()
+                    .filter(|_| tables.wakeup)
+                    .map(Row::Timer),
+            )
+            .chain(phases.filter(|_| tables.soak).map(Row::Soak))
+            .chain(
+                report
+                    .stream
+                    .iter()
+                    .filter(|_| tables.stream)
+                    .map(Row::Streamed),
+            )
             .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
             .collect();
         if rows.is_empty() {
@@ -281,6 +327,7 @@ impl Selector {
                     Key::Transport => Some(row.transport()),
                     Key::Strategy => row.strategy(),
                     Key::Driver => row.driver(),
+                    Key::Load => row.load(),
                 };
                 (word == Some(value.as_str())) == *equal
             }
@@ -435,9 +482,7 @@ mod tests {
     fn what_the_run_does_not_make_is_refused_before_it() {
         let latency = Tables {
             latency: true,
-            strategy: false,
-            ping: false,
-            stream: false,
+            ..Tables::default()
         };
         let gate = |text: &str| text.parse::<Gate>().unwrap().check(latency);
         assert_eq!(gate("p99 > 1ms"), Ok(()));
@@ -474,7 +519,7 @@ mod tests {
     fn a_stream_is_judged_by_what_its_server_told() {
         let mut report = sample::stream_report();
         let judge = |report: &Report, gate: &str| gate.parse::<Gate>().unwrap().judge(report);
-        assert_eq!(judge(&report, "lost > 0").outcome, Outcome::Passed);
+        assert_eq!(judge(&report, "delivered < 1").outcome, Outcome::Passed);
         assert_eq!(
             judge(&report, "strategy == keeplatest and mib_per_s < 60").findings,
             ["tcp://10.0.0.5:6001 64 B: mib_per_s is 54.93"]
@@ -521,7 +566,53 @@ mod tests {
             "'p50 > 1s and delivery < 100': no row has all of it, 'and' joins figures of one table"
         );
         assert!(
-            refusal("p99.98 > 1us").starts_with("'p99.98' is no figure; there are min, mean, p50,")
+            refusal("p99.95 > 1us").starts_with("'p99.95' is no figure; there are min, mean, p50,")
+        );
+    }
+
+    #[test]
+    fn timers_and_soaks_have_rows_of_their_own() {
+        use crate::report::soak::{Phase, Rtt, Soak};
+
+        let phase = |load: &str, max_ns: u64| Phase {
+            load: load.to_owned(),
+            rtt: Rtt {
+                count: 5,
+                max_ns: Some(max_ns),
+                ..Rtt::default()
+            },
+            ..Phase::default()
+        };
+        let mut report = sample::report();
+        report.latency.clear();
+        report.soak = Some(Soak {
+            rounds: vec![phase("none", 1_000_000), phase("primes", 9_000_000)],
+            ..Soak::default()
+        });
+        let judge = |gate: &str| {
+            let verdict = gate.parse::<Gate>().unwrap().judge(&report);
+            (verdict.outcome, verdict.findings)
+        };
+        assert_eq!(
+            judge("load == none and max > 5ms"),
+            (Outcome::Passed, vec![])
+        );
+        assert_eq!(
+            judge("max > 5ms"),
+            (
+                Outcome::Failed,
+                vec!["load primes #1: max is 9000.0 us".to_owned()]
+            )
+        );
+        assert_eq!(judge("p99.999 > 1s").0, Outcome::Undecided);
+        let timers = Tables {
+            wakeup: true,
+            ..Tables::default()
+        };
+        let gate: Gate = "over_20ms > 0".parse().unwrap();
+        assert_eq!(
+            gate.check(timers).unwrap_err().to_string(),
+            "over_20ms stands in the soak table, which this command does not make"
         );
     }
 

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Readings of the kernel's counters since the start of a run.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Reading {
 
 /// What happened around one moment. The kernel counts machine-wide, but for retransmissions, which are
 /// those of the run's own connections, and throttling, which is its control group's.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coincidence {
     /// From the last reading before the moment to the first one after it.
     pub over_ms: f64,

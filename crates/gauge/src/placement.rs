@@ -9,6 +9,7 @@ mod topology;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 pub use self::hold::Hold;
 pub(crate) use self::hold::{Awake, Busy};
@@ -162,6 +163,36 @@ impl Seat {
     }
 }
 
+/// The CPUs that this process may use, ascending.
+///
+/// # Errors
+///
+/// When the kernel does not say.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    sys::sched::affinity()
+}
+
+/// Why a thread of this process is not given that scheduler; `None` if it is. Tried on a thread that
+/// does nothing else.
+#[must_use]
+pub fn refusal(sched: Sched) -> Option<String> {
+    let tried = thread::spawn(move || take_sched(sched)).join();
+    tried.expect("a system call does not panic")
+}
+
+/// Puts the calling thread under a scheduler, and the threads that it starts from then on. Why not, if
+/// that is refused.
+pub(crate) fn take_sched(sched: Sched) -> Option<String> {
+    let cause = sys::sched::set_scheduler(sched).err()?;
+    let missing = match (sched, cause.raw_os_error()) {
+        (Sched::Fifo(_) | Sched::RoundRobin(_), Some(libc::EPERM)) => {
+            ": it takes CAP_SYS_NICE, or ulimit -r"
+        }
+        _ => "",
+    };
+    Some(format!("{sched} is refused: {cause}{missing}"))
+}
+
 /// What threads found out about themselves; each role is entered once per distinct answer, however
 /// many runs there are.
 #[derive(Debug, Default)]
@@ -215,7 +246,7 @@ pub enum PlacementError {
     #[error("read the CPUs this process may use: {0}")]
     Affinity(io::Error),
     /// `--cpu` names a CPU outside the process's mask.
-    #[error("--cpu {cpu}: this process may use {allowed:?} only")]
+    #[error("--cpu {cpu}: this process may use {} only", listing(allowed))]
     NotAllowed {
         /// The CPU asked for.
         cpu: usize,
@@ -223,7 +254,7 @@ pub enum PlacementError {
         allowed: Vec<usize>,
     },
     /// `--placement cross` on a machine whose cores all share a cache.
-    #[error("--placement cross: all CPUs this process may use share a cache")]
+    #[error("--placement cross: all CPUs this process may use share a cache, as far as /sys says")]
     NoCross,
     /// The kernel refused to pin a thread.
     #[error("pin the {role} to CPU {cpu}: {cause}")]
@@ -235,6 +266,12 @@ pub enum PlacementError {
         /// What the kernel said.
         cause: io::Error,
     },
+}
+
+/// `0, 1, 5`
+fn listing(cpus: &[usize]) -> String {
+    let words: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    words.join(", ")
 }
 
 /// The first CPU of a list is the client's, the second the server's; one alone is both.
@@ -252,8 +289,6 @@ fn listed(cpus: &[usize], topology: &Topology) -> Result<(usize, usize), Placeme
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     fn plan(placement: Placement) -> PlacementPlan {

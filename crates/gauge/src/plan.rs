@@ -101,6 +101,16 @@ impl Plan {
         EVIDENCE_BOUND + latency + strategy
     }
 
+    /// The transports that any table needs.
+    pub(crate) fn transports(&self) -> Vec<Transport> {
+        let latency = self.latency.as_ref().map(|plan| &plan.transports);
+        let strategy = self.strategy.as_ref().map(|plan| &plan.transports);
+        let mut transports: Vec<_> = latency.into_iter().chain(strategy).flatten().collect();
+        transports.sort_unstable();
+        transports.dedup();
+        transports.into_iter().copied().collect()
+    }
+
     fn check_bind(&self) -> Result<(), PlanError> {
         for (position, address) in self.bind.iter().enumerate() {
             let twice = self.bind[..position]
@@ -369,6 +379,12 @@ impl StrategyPlan {
                 "more than 0, at most 1 day".to_owned(),
             ));
         }
+        if matches!(self.on_refused, OnRefused::Sleep(pause) if pause > MOST_PAUSE) {
+            return Err(PlanError::new(
+                "--on-refused",
+                "a sleep of at most 100ms".to_owned(),
+            ));
+        }
         Ok(())
     }
 
@@ -564,6 +580,8 @@ const QUICK_SIZES: [usize; 2] = [64, 16_384];
 const MOST_RUNS: u64 = 1_000;
 const MOST_ROUNDS: u64 = 10_000;
 const MOST_ITERATIONS: u64 = 1_000_000_000;
+/// A producer asleep hears of Ctrl-C when it wakes.
+const MOST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_SPIN: Duration = Duration::from_secs(1);
 const MOST_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a `cpu_set_t` holds.
@@ -612,7 +630,7 @@ fn check_sizes(sizes: &[usize]) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn check_list<T: PartialEq + fmt::Debug>(
+fn check_list<T: PartialEq + fmt::Display>(
     option: &'static str,
     list: &[T],
 ) -> Result<(), PlanError> {
@@ -621,10 +639,7 @@ fn check_list<T: PartialEq + fmt::Debug>(
     }
     for (position, item) in list.iter().enumerate() {
         if list[..position].contains(item) {
-            return Err(PlanError::new(
-                option,
-                format!("{item:?} stands there twice"),
-            ));
+            return Err(PlanError::new(option, format!("{item} stands there twice")));
         }
     }
     Ok(())

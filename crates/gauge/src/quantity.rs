@@ -153,7 +153,7 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn too_large() -> QuantityError {
-    QuantityError("too large".to_owned())
+    QuantityError("too large: beyond 64 bits".to_owned())
 }
 
 #[cfg(test)]
@@ -192,8 +192,14 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(reason(size("18446744073709551616")), "too large");
-        assert_eq!(reason(size("18446744073709551615Gi")), "too large");
+        assert_eq!(
+            reason(size("18446744073709551616")),
+            "too large: beyond 64 bits"
+        );
+        assert_eq!(
+            reason(size("18446744073709551615Gi")),
+            "too large: beyond 64 bits"
+        );
     }
 
     #[test]
@@ -241,7 +247,10 @@ mod tests {
             reason(duration(".")),
             "expected a duration such as 50us, 500ms or 3s"
         );
-        assert_eq!(reason(duration("9999999999999h")), "too large");
+        assert_eq!(
+            reason(duration("9999999999999h")),
+            "too large: beyond 64 bits"
+        );
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 //! exact sum, and exact counts above the thresholds of the table.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::report::RttSummary;
 
@@ -38,6 +39,15 @@ pub struct Faults {
     pub stray: u64,
     /// A reply of the wrong length or with the wrong check.
     pub corrupted: u64,
+}
+
+/// A recorder as another process hands it over: each step of the histogram that has samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    pub(crate) least_ns: u64,
+    pub(crate) most_ns: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) steps: Vec<(u64, u64)>,
 }
 
 impl Recorder {
@@ -114,6 +124,35 @@ impl Recorder {
         self.sum_ns = 0;
         self.over = Over::default();
         self.faults = Faults::default();
+    }
+
+    /// Everything but the faults, for another process.
+    pub(crate) fn recorded(&self) -> Recorded {
+        let steps = self.histogram.iter_recorded();
+        Recorded {
+            least_ns: self.least_ns,
+            most_ns: self.most_ns,
+            sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
+            steps: steps
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+        }
+    }
+
+    /// Adds what another process has recorded.
+    pub(crate) fn add(&mut self, other: &Recorded) {
+        for &(value_ns, count) in &other.steps {
+            self.histogram.saturating_record_n(value_ns, count);
+        }
+        self.least_ns = self.least_ns.min(other.least_ns);
+        self.most_ns = self.most_ns.max(other.most_ns);
+        self.sum_ns += u128::from(other.sum_ns);
+    }
+
+    /// The value that one sample in `one_in` lies beyond, if at least ten do.
+    pub(crate) fn beyond(&self, one_in: u64) -> Option<u64> {
+        let beyond = self.count() / one_in;
+        (u128::from(beyond) >= SAMPLES_BEYOND).then(|| self.at_rank(self.count() - beyond))
     }
 
     /// The median, however few the samples: the figure of one short round.
@@ -258,6 +297,29 @@ mod tests {
             (whole.count, whole.p99_ns, whole.lost, whole.stray),
             (1_000, Some(990), 1, 2)
         );
+    }
+
+    #[test]
+    fn what_another_process_recorded_adds_up_to_the_same() {
+        let (left, right) = (of(1_000..=41_000), of([7, 90_000_000]));
+        let mut merged = left.clone();
+        merged.merge(&right);
+        let mut added = Recorder::new();
+        added.add(&left.recorded());
+        added.add(&right.recorded());
+        let of = |recorder: &Recorder| {
+            let summary = recorder.summary();
+            (
+                summary.count,
+                summary.min_ns,
+                summary.mean_ns,
+                summary.p999_ns,
+                summary.max_ns,
+            )
+        };
+        assert_eq!(of(&added), of(&merged));
+        assert_eq!(added.beyond(1_000), merged.beyond(1_000));
+        assert_eq!(added.beyond(10_000), None);
     }
 
     #[test]

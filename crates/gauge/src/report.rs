@@ -7,8 +7,10 @@ pub mod export;
 pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod soak;
 pub mod stream;
 pub mod text;
+pub mod wakeup;
 
 use serde::Serialize;
 
@@ -58,6 +60,10 @@ pub struct Report {
     pub cells: Vec<ping::PingCell>,
     /// One-way streams to a server, one row for each address and payload.
     pub stream: Vec<stream::StreamRow>,
+    /// Lateness of timers, one row per CPU.
+    pub wakeup: Vec<wakeup::WakeupRow>,
+    /// Many senders against one receiver, idle and under load.
+    pub soak: Option<soak::Soak>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// What makes the figures doubtful, worst first.

@@ -110,6 +110,12 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
     result.interrupted = stop.load(Ordering::Relaxed);
     // What the stop flag broke is no error.
     result.error = outcome.err().filter(|_| !result.interrupted);
+    if let Some(error) = &mut result.error
+        && !(result.latency.is_empty() && result.strategy.is_empty())
+    {
+        // Whatever could not be had: something was measured.
+        error.kind = BenchErrorKind::Partial;
+    }
     result
 }
 
@@ -125,7 +131,9 @@ fn measure(
     result.placement = placed(&plan.placement, &seats, &hold, &register);
     try_seats(&plan.placement, &seats, &register)?;
     let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
-    addresses.try_binds().map_err(BenchError::setup)?;
+    addresses
+        .try_all(&plan.transports())
+        .map_err(BenchError::setup)?;
     let watch = Watch::start(&seats);
     let mut bench = Bench {
         seats: &seats,
@@ -399,10 +407,13 @@ pub(crate) fn try_seats(
     register: &Register,
 ) -> Result<(), BenchError> {
     thread::scope(|scope| {
-        let taking = scope.spawn(|| seats.client("client").take(register));
-        taking.join().expect("taking a seat does not panic")
-    })
-    .map_err(BenchError::setup)?;
+        thread::Builder::new()
+            .spawn_scoped(scope, || seats.client("client").take(register))
+            .map_err(|cause| BenchError::setup(format_args!("start a thread: {cause}")))?
+            .join()
+            .expect("taking a seat does not panic")
+            .map_err(BenchError::setup)
+    })?;
     match register.refusal() {
         Some(refused) if plan.require_sched => Err(BenchError::setup(refused)),
         Some(_) | None => Ok(()),

@@ -10,4 +10,5 @@ pub(crate) mod net;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod sched;
+pub(crate) mod session;
 pub(crate) mod socket;

@@ -46,8 +46,7 @@ impl BenchCommand {
         let made = Tables {
             latency: plan.latency.is_some(),
             strategy: plan.strategy.is_some(),
-            ping: false,
-            stream: false,
+            ..Tables::default()
         };
         for gate in &output.fail_if {
             gate.check(made)

@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::quantity;
 use crate::report::ping::{PingCell, Times};
+use crate::report::soak::Phase;
 use crate::report::stream::StreamRow;
+use crate::report::wakeup::WakeupRow;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
 /// One figure by name.
@@ -17,6 +19,8 @@ pub(super) struct Figure {
     pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
     pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
     pub(super) ping: Option<fn(&PingCell) -> Option<f64>>,
+    pub(super) wakeup: Option<fn(&WakeupRow) -> Option<f64>>,
+    pub(super) soak: Option<fn(&Phase) -> Option<f64>>,
     /// Of a stream to a server.
     pub(super) streamed: Option<fn(&StreamRow) -> Option<f64>>,
 }
@@ -27,6 +31,8 @@ pub(super) enum Row<'a> {
     Echo(Echoes<'a>),
     Stream(&'a StrategyRow),
     Ping(&'a PingCell),
+    Timer(&'a WakeupRow),
+    Soak(&'a Phase),
     /// A stream to a server.
     Streamed(&'a StreamRow),
 }
@@ -67,6 +73,8 @@ impl Figure {
             Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
             Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
             Row::Ping(cell) => self.ping.and_then(|of| of(cell)),
+            Row::Timer(timer) => self.wakeup.and_then(|of| of(timer)),
+            Row::Soak(phase) => self.soak.and_then(|of| of(phase)),
             Row::Streamed(row) => self.streamed.and_then(|of| of(row)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
@@ -82,55 +90,25 @@ impl Figure {
         })
     }
 
+    /// A figure that no table has yet.
+    const fn of_none(name: &'static str, unit: Unit) -> Self {
+        Self {
+            name,
+            unit,
+            percentile: None,
+            latency: None,
+            strategy: None,
+            ping: None,
+            wakeup: None,
+            soak: None,
+            streamed: None,
+        }
+    }
+
     const fn echo(name: &'static str, unit: Unit, of: fn(&Echoes<'_>) -> Option<f64>) -> Self {
         Self {
-            name,
-            unit,
-            percentile: None,
             latency: Some(of),
-            strategy: None,
-            ping: None,
-            streamed: None,
-        }
-    }
-
-    const fn ping(name: &'static str, unit: Unit, of: fn(&PingCell) -> Option<f64>) -> Self {
-        Self {
-            name,
-            unit,
-            percentile: None,
-            latency: None,
-            strategy: None,
-            ping: Some(of),
-            streamed: None,
-        }
-    }
-
-    /// The same figure of a ping.
-    const fn and_ping(self, of: fn(&PingCell) -> Option<f64>) -> Self {
-        Self {
-            ping: Some(of),
-            ..self
-        }
-    }
-
-    const fn streamed(name: &'static str, unit: Unit, of: fn(&StreamRow) -> Option<f64>) -> Self {
-        Self {
-            name,
-            unit,
-            percentile: None,
-            latency: None,
-            strategy: None,
-            ping: None,
-            streamed: Some(of),
-        }
-    }
-
-    /// The same figure of a stream to a server.
-    const fn and_streamed(self, of: fn(&StreamRow) -> Option<f64>) -> Self {
-        Self {
-            streamed: Some(of),
-            ..self
+            ..Self::of_none(name, unit)
         }
     }
 
@@ -147,13 +125,48 @@ impl Figure {
 
     const fn stream(name: &'static str, unit: Unit, of: fn(&StrategyRow) -> Option<f64>) -> Self {
         Self {
-            name,
-            unit,
-            percentile: None,
-            latency: None,
             strategy: Some(of),
-            ping: None,
-            streamed: None,
+            ..Self::of_none(name, unit)
+        }
+    }
+
+    const fn ping(name: &'static str, unit: Unit, of: fn(&PingCell) -> Option<f64>) -> Self {
+        Self::of_none(name, unit).and_ping(of)
+    }
+
+    /// Also of a ping.
+    const fn and_ping(self, of: fn(&PingCell) -> Option<f64>) -> Self {
+        Self {
+            ping: Some(of),
+            ..self
+        }
+    }
+
+    /// Also of timers.
+    const fn timed(self, of: fn(&WakeupRow) -> Option<f64>) -> Self {
+        Self {
+            wakeup: Some(of),
+            ..self
+        }
+    }
+
+    /// Also of a soak.
+    const fn soaked(self, of: fn(&Phase) -> Option<f64>) -> Self {
+        Self {
+            soak: Some(of),
+            ..self
+        }
+    }
+
+    const fn streamed(name: &'static str, unit: Unit, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self::of_none(name, unit).and_streamed(of)
+    }
+
+    /// Also of a stream to a server.
+    const fn and_streamed(self, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self {
+            streamed: Some(of),
+            ..self
         }
     }
 
@@ -172,12 +185,19 @@ impl Figure {
 /// In the order of the tables.
 const FIGURES: &[Figure] = &[
     Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64))
-        .and_ping(|c| judged(c).min_ns.map(|ns| ns as f64)),
-    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns).and_ping(|c| judged(c).mean_ns),
+        .and_ping(|c| judged(c).min_ns.map(|ns| ns as f64))
+        .timed(|w| w.min_ns.map(|ns| ns as f64))
+        .soaked(|s| s.rtt.min_ns.map(|ns| ns as f64)),
+    Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns)
+        .and_ping(|c| judged(c).mean_ns)
+        .timed(|w| w.mean_ns)
+        .soaked(|s| s.rtt.mean_ns),
     Figure::percentile("p50", Percentile::P50, |e| {
         e.summary.p50_ns.map(|ns| ns as f64)
     })
-    .and_ping(|c| percentile_of(c, 50.0)),
+    .and_ping(|c| percentile_of(c, 50.0))
+    .timed(|w| w.p50_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p50_ns.map(|ns| ns as f64)),
     Figure::percentile("p95", Percentile::P95, |e| {
         e.summary.p95_ns.map(|ns| ns as f64)
     })
@@ -185,21 +205,29 @@ const FIGURES: &[Figure] = &[
     Figure::percentile("p99", Percentile::P99, |e| {
         e.summary.p99_ns.map(|ns| ns as f64)
     })
-    .and_ping(|c| percentile_of(c, 99.0)),
+    .and_ping(|c| percentile_of(c, 99.0))
+    .timed(|w| w.p99_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p99_ns.map(|ns| ns as f64)),
     Figure::percentile("p99.9", Percentile::P999, |e| {
         e.summary.p999_ns.map(|ns| ns as f64)
     })
-    .and_ping(|c| percentile_of(c, 99.9)),
+    .and_ping(|c| percentile_of(c, 99.9))
+    .timed(|w| w.p999_ns.map(|ns| ns as f64))
+    .soaked(|s| s.rtt.p999_ns.map(|ns| ns as f64)),
     Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64))
-        .and_ping(|c| judged(c).max_ns.map(|ns| ns as f64)),
+        .and_ping(|c| judged(c).max_ns.map(|ns| ns as f64))
+        .timed(|w| w.max_ns.map(|ns| ns as f64))
+        .soaked(|s| s.rtt.max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_5ms as f64))
     })
-    .and_ping(|c| over(c, |times| times.over_5ms)),
+    .and_ping(|c| over(c, |times| times.over_5ms))
+    .soaked(|s| Some(s.over_5ms as f64)),
     Figure::echo("over_10ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_10ms as f64))
     })
-    .and_ping(|c| over(c, |times| times.over_10ms)),
+    .and_ping(|c| over(c, |times| times.over_10ms))
+    .soaked(|s| Some(s.over_10ms as f64)),
     Figure::echo("over_50ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_50ms as f64))
     }),
@@ -224,7 +252,8 @@ const FIGURES: &[Figure] = &[
         |s| Some(s.integrity.corrupted as f64),
     )
     .and_ping(|c| tried(c, c.corrupted))
-    .and_streamed(|s| told(s.corrupted)),
+    .and_streamed(|s| told(s.corrupted))
+    .soaked(|s| Some(s.senders.iter().map(|sender| sender.corrupted).sum::<u64>() as f64)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
     Figure::stream("delivery", Unit::Percent, |s| s.delivery_percent),
@@ -249,14 +278,18 @@ const FIGURES: &[Figure] = &[
     .and_streamed(|s| told(s.reordered)),
     Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
     Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
-    Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99)),
-    Figure::ping("p99.999", Unit::Time, |c| percentile_of(c, 99.999)),
+    Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99))
+        .soaked(|s| s.rtt.p9999_ns.map(|ns| ns as f64)),
+    Figure::ping("p99.999", Unit::Time, |c| percentile_of(c, 99.999))
+        .soaked(|s| s.rtt.p99999_ns.map(|ns| ns as f64)),
     Figure::ping("over_1ms", Unit::Number, |c| {
         over(c, |times| times.over_1ms)
-    }),
+    })
+    .soaked(|s| Some(s.over_1ms as f64)),
     Figure::ping("over_20ms", Unit::Number, |c| {
         over(c, |times| times.over_20ms)
-    }),
+    })
+    .soaked(|s| Some(s.over_20ms as f64)),
     Figure::ping("sent", Unit::Number, |c| Some(c.sent as f64)),
     Figure::ping("received", Unit::Number, |c| Some(c.received as f64)),
     Figure::ping("lost_percent", Unit::Percent, |c| {
@@ -326,7 +359,7 @@ fn absent_percentile(name: &str, times: &Times) -> String {
     }
 }
 
-/// Five lines: both tables of `bench`, latency, strategy, and the figures of `ping` and `stream`.
+/// A line each: both tables of `bench`, latency, strategy; ping; timers; soak; streams to a server.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -338,20 +371,22 @@ pub(super) fn by_table() -> String {
             .collect();
         names.join(" ")
     };
-    let that = |has: fn(&Figure) -> bool| {
-        let figures = FIGURES.iter().filter(|figure| has(figure));
-        figures
+    let among = |there: fn(&Figure) -> bool| {
+        let names = FIGURES.iter().filter(|figure| there(figure));
+        names
             .map(|figure| figure.name)
             .collect::<Vec<_>>()
             .join(" ")
     };
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nstream: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nwakeup: {}\nsoak: {}\nstream: {}",
         of(true, true),
         of(true, false),
         of(false, true),
-        that(|figure| figure.ping.is_some()),
-        that(|figure| figure.streamed.is_some()),
+        among(|figure| figure.ping.is_some()),
+        among(|figure| figure.wakeup.is_some()),
+        among(|figure| figure.soak.is_some()),
+        among(|figure| figure.streamed.is_some())
     )
 }
 
@@ -389,12 +424,13 @@ impl<'a> Row<'a> {
             Self::Stream(stream) => &stream.transport,
             Self::Ping(cell) => &cell.transport,
             Self::Streamed(row) => &row.transport,
+            Self::Timer(_) | Self::Soak(_) => "",
         }
     }
 
     pub(super) fn strategy(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) | Self::Ping(_) => None,
+            Self::Echo(_) | Self::Ping(_) | Self::Timer(_) | Self::Soak(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
             Self::Streamed(row) => Some(&row.strategy),
         }
@@ -403,7 +439,23 @@ impl<'a> Row<'a> {
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) | Self::Ping(_) | Self::Streamed(_) => None,
+            Self::Stream(_)
+            | Self::Ping(_)
+            | Self::Timer(_)
+            | Self::Soak(_)
+            | Self::Streamed(_) => None,
+        }
+    }
+
+    /// `none` or `primes`.
+    pub(super) fn load(&self) -> Option<&str> {
+        match self {
+            Self::Echo(_)
+            | Self::Stream(_)
+            | Self::Ping(_)
+            | Self::Timer(_)
+            | Self::Streamed(_) => None,
+            Self::Soak(phase) => Some(&phase.load),
         }
     }
 
@@ -413,19 +465,20 @@ impl<'a> Row<'a> {
             Self::Stream(stream) => stream.payload_bytes,
             Self::Ping(cell) => cell.payload_bytes,
             Self::Streamed(row) => row.payload_bytes,
+            // Such rows are not chosen by their payload.
+            Self::Timer(_) | Self::Soak(_) => 0,
         }
     }
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = match self {
-            Self::Echo(_) | Self::Stream(_) => None,
-            Self::Ping(cell) => Some(&cell.address),
-            Self::Streamed(row) => Some(&row.address),
-        };
-        if let Some(address) = address {
-            return write!(f, "{address} {} B", self.payload_bytes());
+        match self {
+            Self::Ping(cell) => return write!(f, "{} {} B", cell.address, cell.payload_bytes),
+            Self::Streamed(row) => return write!(f, "{} {} B", row.address, row.payload_bytes),
+            Self::Timer(timer) => return write!(f, "CPU {}", timer.cpu),
+            Self::Soak(phase) => return write!(f, "load {} #{}", phase.load, phase.repeat + 1),
+            Self::Echo(_) | Self::Stream(_) => {}
         }
         let how = self
             .driver()

@@ -62,7 +62,7 @@ impl Parser {
             ));
         }
         let tables = alternative.tables();
-        if !tables.latency && !tables.strategy && !tables.ping && !tables.stream {
+        if tables.names().is_empty() {
             return Err(GateError(format!(
                 "'{}': no row has all of it, 'and' joins figures of one table",
                 alternative.text()
@@ -88,6 +88,7 @@ impl Parser {
             "transport" => Key::Transport,
             "strategy" => Key::Strategy,
             "driver" => Key::Driver,
+            "load" => Key::Load,
             "payload" => {
                 let bytes = quantity::size(&value)
                     .map_err(|error| GateError(format!("payload {operator} {value}: {error}")))?;

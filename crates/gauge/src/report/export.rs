@@ -5,9 +5,13 @@
 
 use std::io;
 
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 
-use super::{DriverRow, LatencyRow, LatencyRun, Report, RoundPair, StrategyRow, StrategyRun};
+use super::soak::Soak;
+use super::{
+    DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, StrategyRow, StrategyRun,
+};
 use crate::statistics;
 
 /// The report as one JSON document on one line, as `schema/report-v1.json` describes it.
@@ -18,6 +22,27 @@ use crate::statistics;
 pub fn json(report: &Report, mut to: impl io::Write) -> io::Result<()> {
     serde_json::to_writer(&mut to, report).map_err(io::Error::from)?;
     to.write_all(b"\n")
+}
+
+/// The soak part of a report that [`json`] has written.
+///
+/// # Errors
+///
+/// A sentence about what the text is instead.
+pub fn read_soak(text: &str) -> Result<Soak, String> {
+    let document: Value =
+        serde_json::from_str(text).map_err(|why| format!("it is no JSON: {why}"))?;
+    if document["schema"] != SCHEMA {
+        return Err(format!(
+            "it is no report of this program: its schema is not {SCHEMA}"
+        ));
+    }
+    match &document["soak"] {
+        Value::Null => Err("it is no report of tautline soak".to_owned()),
+        soak => {
+            Soak::deserialize(soak).map_err(|why| format!("its soak part makes no sense: {why}"))
+        }
+    }
 }
 
 /// The latency table, a row for each run: first the columns that readers of such files know, then ours.
@@ -343,8 +368,7 @@ mod tests {
         let mut report = sample::report();
         report.clock.read_ns = f64::NAN;
         report.latency[0].messages_per_s = Some(f64::INFINITY);
-        let document: serde_json::Value =
-            serde_json::from_str(&text(|to| json(&report, to))).unwrap();
+        let document: Value = serde_json::from_str(&text(|to| json(&report, to))).unwrap();
         assert!(document["clock"]["read_ns"].is_null());
         assert!(document["latency"][0]["messages_per_s"].is_null());
     }
@@ -356,11 +380,11 @@ mod tests {
         assert_eq!(written.lines().count(), 1);
     }
 
-    fn schema() -> serde_json::Value {
+    fn schema() -> Value {
         serde_json::from_str(include_str!("../../../../schema/report-v1.json")).unwrap()
     }
 
-    fn document(report: &Report) -> serde_json::Value {
+    fn document(report: &Report) -> Value {
         serde_json::from_str(&text(|to| json(report, to))).unwrap()
     }
 
@@ -422,13 +446,7 @@ mod tests {
 
     /// Every key of `value` that the schema at `at` has no property for, and every property that is
     /// not required though it is always written.
-    fn undescribed(
-        root: &serde_json::Value,
-        at: &serde_json::Value,
-        value: &serde_json::Value,
-        path: &str,
-        unknown: &mut Vec<String>,
-    ) {
+    fn undescribed(root: &Value, at: &Value, value: &Value, path: &str, unknown: &mut Vec<String>) {
         if let Some(reference) = at["$ref"].as_str() {
             let pointer = reference.trim_start_matches('#');
             return undescribed(root, root.pointer(pointer).unwrap(), value, path, unknown);

@@ -82,6 +82,8 @@ pub(crate) fn report() -> Report {
         ping: None,
         cells: Vec::new(),
         stream: Vec::new(),
+        wakeup: Vec::new(),
+        soak: None,
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,

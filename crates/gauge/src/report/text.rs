@@ -8,9 +8,11 @@ mod lines;
 mod next;
 mod ping;
 pub mod serve;
+pub mod soak;
 mod strategy;
 mod stream;
 mod table;
+pub mod wakeup;
 
 use std::fmt::Write as _;
 
@@ -52,6 +54,17 @@ pub fn render(report: &Report) -> String {
         page.push_str(section);
     }
     ascii(&page)
+}
+
+/// What ends every page: gates, how the run ended, doubts.
+#[must_use]
+pub fn closing(report: &Report) -> String {
+    let sections = [gates(report), outcome(report), doubts(report)];
+    let full: Vec<String> = sections
+        .into_iter()
+        .filter(|section| !section.is_empty())
+        .collect();
+    ascii(&full.join("\n"))
 }
 
 fn absent(report: &Report) -> String {

@@ -77,6 +77,22 @@ pub(crate) fn scheduler() -> io::Result<String> {
     })
 }
 
+/// `sched_getcpu`: the CPU that the calling thread runs on at this moment.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn getcpu() -> Option<usize> {
+    // SAFETY: takes no pointers.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).ok()
+}
+
+/// `gettid`: the id of the calling thread.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn gettid() -> u32 {
+    // SAFETY: takes no pointers, and always succeeds.
+    let id = unsafe { libc::gettid() };
+    u32::try_from(id).expect("thread ids are positive")
+}
+
 /// `prctl(PR_SET_TIMERSLACK)`: by how much timers of the calling thread may be late, in nanoseconds.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn set_timer_slack(slack_ns: u64) -> io::Result<()> {
