@@ -2,6 +2,7 @@
 
 #[expect(dead_code, reason = "each test program takes what it needs of it")]
 mod program;
+mod schema;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +11,8 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use self::program::{Finished, Program, json, signal};
+use self::program::{Finished, Program, signal};
+use self::schema::json;
 
 /// Both phases within a second or two.
 const SHORT: &str = "soak -n 2000 --senders 2 --limit 1e7 --wakeup 50ms --warmup 10";
