@@ -1,6 +1,5 @@
 //! `tautline soak`, `tautline report` and `tautline wakeup` from the outside, as short as they can be.
 
-#[expect(dead_code, reason = "each test program takes what it needs of it")]
 mod program;
 mod schema;
 
