@@ -9,8 +9,11 @@ use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
 use crate::exit::{Exit, Failure, STATUSES};
+use crate::lagscope::{self, LagscopeCommand};
 use crate::load::LoadCommand;
+use crate::ping::PingCommand;
 use crate::runs::ReportCommand;
+use crate::serve::ServeCommand;
 use crate::soak::{self, ProcessCommand, SoakCommand};
 use crate::wakeup::WakeupCommand;
 
@@ -41,10 +44,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bench(Box<BenchCommand>),
+    Serve(Box<ServeCommand>),
+    Ping(Box<PingCommand>),
     Soak(Box<SoakCommand>),
     Wakeup(Box<WakeupCommand>),
     Load(LoadCommand),
     Report(ReportCommand),
+    Lagscope(LagscopeCommand),
     #[command(name = soak::PROCESS, hide = true)]
     SoakProcess(ProcessCommand),
 }
@@ -78,6 +84,7 @@ fn man_page(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
         section(&man, render, ".SH", page)?;
     }
     man_commands(command, page)?;
+    verbatim("LAGSCOPE'S OPTIONS", lagscope::HELP, page);
     verbatim("FIGURES FOR --fail-if", &Gate::figures(), page);
     verbatim("EXIT STATUS", STATUSES, page);
     Ok(())
@@ -169,6 +176,8 @@ mod tests {
             ".TH tautline 1",
             ".SH TAUTLINE BENCH LATENCY",
             ".SH TAUTLINE BENCH STRATEGY",
+            ".SH TAUTLINE LAGSCOPE",
+            ".SH LAGSCOPE'S OPTIONS",
         ] {
             assert!(page.contains(heading), "{heading}");
         }
@@ -194,6 +203,7 @@ mod tests {
         ] {
             let script = String::from_utf8(completions(shell)).unwrap();
             assert!(script.contains("strategy"), "{shell}");
+            assert!(script.contains("lagscope"), "{shell}");
         }
     }
 }

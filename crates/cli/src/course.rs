@@ -13,9 +13,10 @@ use crate::started_at;
 pub(crate) fn announce(bound: Duration) {
     if bound > Duration::from_secs(10) {
         let seconds = whole_seconds(bound);
-        let time = match (seconds / 60, seconds % 60) {
-            (0, seconds) => format!("{seconds} s"),
-            (minutes, seconds) => format!("{minutes} min {seconds} s"),
+        let time = match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => format!("{seconds} s"),
+            (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+            (hours, minutes, _) => format!("{hours} h {minutes} min"),
         };
         say(format_args!(
             "takes up to {time} on a quiet machine; Ctrl-C ends it early with what it has by then"
@@ -49,8 +50,12 @@ pub(crate) fn report(
         seed: 0,
         latency: Vec::new(),
         strategy: Vec::new(),
+        ping: None,
+        cells: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

@@ -4,13 +4,15 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// What the program says to the shell. Usage errors, 2, are clap's to say.
+/// What the program says to the shell. Most usage errors are clap's to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything was done.
     Good,
     /// A gate failed, or could not be decided.
     CheckFailed,
+    /// The command line cannot be followed.
+    Usage,
     /// What was asked for could not be had.
     Unavailable,
     /// Something was done, not all of it.
@@ -25,6 +27,7 @@ impl Exit {
         match self {
             Self::Good => 0,
             Self::CheckFailed => 1,
+            Self::Usage => 2,
             Self::Unavailable => 3,
             Self::Partial => 4,
             Self::Signal(number) => 128 + number,
@@ -45,7 +48,7 @@ pub(crate) const STATUSES: &str = "\
 2  usage
 3  not available: connect, bind, a required scheduler, an output that cannot be opened
 4  partial: the run broke off, or an output failed while it was written
-130, 143  ended by SIGINT, SIGTERM; the partial report is written";
+130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP; the partial report is written";
 
 /// Why the program ends early: its status, and what it says on standard error.
 #[derive(Debug)]

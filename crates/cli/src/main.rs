@@ -6,11 +6,14 @@ mod cli;
 mod course;
 mod exit;
 mod interrupt;
+mod lagscope;
 mod load;
 mod options;
 mod outputs;
+mod ping;
 mod progress;
 mod runs;
+mod serve;
 mod soak;
 mod started_at;
 mod values;
@@ -19,11 +22,15 @@ mod wakeup;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tautline_gauge::leftovers;
 
 use crate::cli::{Cli, Command};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    if let Some(words) = lagscope::called_by_its_name() {
+        return lagscope::run(&words).into();
+    }
     let cli = Cli::parse();
     let result = if let Some(shell) = cli.completions {
         outputs::print(&cli::completions(shell))
@@ -32,6 +39,9 @@ fn main() -> ExitCode {
     } else {
         match cli.command {
             Some(Command::Bench(command)) => command.run(),
+            Some(Command::Lagscope(command)) => Ok(command.run()),
+            Some(Command::Serve(command)) => command.run(),
+            Some(Command::Ping(command)) => command.run(),
             Some(Command::Load(command)) => command.run(),
             Some(Command::Wakeup(command)) => command.run(),
             Some(Command::Soak(command)) => command.run(),
@@ -41,5 +51,7 @@ fn main() -> ExitCode {
             None => Ok(Exit::Good),
         }
     };
+    // What a thread that did not end still holds would stay behind otherwise.
+    leftovers::remove_all();
     result.unwrap_or_else(Failure::report).into()
 }

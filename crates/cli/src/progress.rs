@@ -34,6 +34,11 @@ impl ProgressLine {
         self.bar.set_message(progress.cell);
     }
 
+    /// Takes the line away while something else is printed.
+    pub(crate) fn hide_while(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
     /// Takes the line away, so that the report begins on a clean one.
     pub(crate) fn clear(self) {
         self.bar.finish_and_clear();

@@ -4,10 +4,22 @@
 
 use std::time::Duration;
 
-use tautline::Strategy;
+use tautline::{Address, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Placement, PlanError, Sched, Transport};
 use tautline_gauge::primes::{Limit, LimitError};
 use tautline_gauge::quantity::{self, QuantityError};
+
+/// An address as users type it: `HOST[:PORT]` is tcp, port 6001.
+pub(crate) fn address(text: &str) -> Result<Address, String> {
+    Address::parse_command_line(text).map_err(|error| error.to_string())
+}
+
+/// The number of an open descriptor.
+pub(crate) fn descriptor(text: &str) -> Result<i32, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| "expected the number of an open descriptor, such as 3".to_owned())
+}
 
 pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     text.parse().map_err(message)
@@ -67,14 +79,15 @@ pub(crate) fn cpus(text: &str) -> Result<Vec<usize>, String> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            digits
-                .then(|| text.parse::<u16>().ok())
-                .flatten()
-                .ok_or_else(expected)
+            match digits.then(|| text.parse::<u16>()) {
+                Some(Ok(number)) => Ok(number),
+                Some(Err(_)) => Err(format!("CPU {text} is beyond any machine")),
+                None => Err(expected()),
+            }
         };
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
-            return Err(expected());
+            return Err(format!("{first}-{last} runs backwards"));
         }
         cpus.extend((first..=last).map(usize::from));
     }
@@ -111,7 +124,12 @@ mod tests {
     fn cpus_are_taken_as_taskset_takes_them() {
         assert_eq!(cpus("3,1"), Ok(vec![3, 1]));
         assert_eq!(cpus("0-2,5"), Ok(vec![0, 1, 2, 5]));
-        for text in ["", "x", "1,", "2-1", "-1", "+1", "0x1", "99999"] {
+        assert_eq!(cpus("2-1"), Err("2-1 runs backwards".to_owned()));
+        assert_eq!(
+            cpus("99999"),
+            Err("CPU 99999 is beyond any machine".to_owned())
+        );
+        for text in ["", "x", "1,", "-1", "+1", "0x1"] {
             assert_eq!(
                 cpus(text),
                 Err("expected CPU numbers such as 2,3 or 0-3".to_owned())

@@ -3,6 +3,7 @@
 //! The runs are as short as runs can be; what they measure is not looked at, only that it is there.
 
 mod program;
+mod schema;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +14,16 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use serde_json::Value;
 
-use self::program::{ECHOES, Finished, LONG, Program, STREAMS, json, signal};
+use self::program::{Finished, Program, signal};
+use self::schema::json;
+
+/// The smallest latency run that has intervals.
+const ECHOES: &str = "bench latency --sizes 64 --repeats 1 --rounds 6 -n 60 --warmup 10";
+/// The smallest strategy run.
+const STREAMS: &str = "bench strategy --sizes 64 --repeats 1 -t 20ms";
+/// A run of hours.
+const LONG: &str = "bench latency --sizes 64 --transports uds --drivers direct -n 100M \
+                        --rounds 1000 --warmup 0";
 
 #[test]
 fn values_that_cannot_be_followed_are_usage_errors_that_name_the_option() {
@@ -180,6 +190,49 @@ fn sigterm_ends_a_run_with_its_partial_report() {
     let (finished, document) = interrupted_by("TERM");
     finished.ended_with(143);
     assert_eq!(document["interrupted"], true);
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_a_run_with_its_partial_report() {
+    let (finished, document) = interrupted_by("HUP");
+    finished.ended_with(129);
+    assert_eq!(document["interrupted"], true);
+}
+
+#[test]
+fn a_folder_for_temporary_files_may_be_relative_or_none() {
+    for folder in ["", "."] {
+        let mut program = Program::new(ECHOES, &["--transports", "uds"]);
+        program.command.env("TMPDIR", folder);
+        program.run().ended_with(0);
+    }
+}
+
+#[test]
+fn a_folder_too_long_for_sockets_is_named_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("x".repeat(80));
+    fs::create_dir(&long).unwrap();
+    let mut program = Program::new(ECHOES, &["--transports", "tcp,uds"]);
+    program.command.env("TMPDIR", &long);
+    let finished = program.run().ended_with(3);
+    assert!(
+        finished.stderr.contains("TMPDIR is too long for sockets"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(finished.stdout, "");
+}
+
+#[test]
+fn a_producer_does_not_sleep_longer_than_ctrl_c_can_wait() {
+    let finished = Program::new(STREAMS, &["--on-refused", "sleep:20s"]).run();
+    let finished = finished.ended_with(2);
+    assert!(
+        finished
+            .stderr
+            .contains("--on-refused: a sleep of at most 100ms")
+    );
 }
 
 /// The first signal's report goes to an output that nobody reads, and so would wait for ever.

@@ -1,6 +1,5 @@
 //! `tautline load` from the outside.
 
-#[expect(dead_code, reason = "each test program takes what it needs of it")]
 mod program;
 
 use std::process::Stdio;

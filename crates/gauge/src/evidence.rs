@@ -66,15 +66,18 @@ fn wake_cost(seats: &Seats) -> Option<f64> {
     let mut costs = Vec::with_capacity(WAKES);
     let kept = &mut costs;
     thread::scope(|scope| {
-        let sleeper = scope.spawn(|| {
+        let sleeping = thread::Builder::new().spawn_scoped(scope, || {
             if let Some(cpu) = seats.server {
                 // Unpinned it measures less exactly, and the seats themselves report the refusal.
                 let _ = sys::sched::set_affinity(&[cpu]);
             }
             bell.answer();
         });
-        let sleeper = sleeper.thread().clone();
-        scope.spawn(move || {
+        // A system out of threads leaves the cost unknown; whoever needs them for the run says so.
+        let sleeper = sleeping.ok()?.thread().clone();
+        let stopping = bell.stopping(sleeper.clone());
+        let ringing = thread::Builder::new().spawn_scoped(scope, move || {
+            let _stops_at_the_end = stopping;
             if let Some(cpu) = seats.client {
                 let _ = sys::sched::set_affinity(&[cpu]);
             }
@@ -82,9 +85,9 @@ fn wake_cost(seats: &Seats) -> Option<f64> {
                 thread::sleep(IDLE);
                 kept.extend(bell.ring(&sleeper).map(|cost_ns| cost_ns as f64));
             }
-            bell.stop(&sleeper);
         });
-    });
+        ringing.ok().map(|_| ())
+    })?;
     median(&mut costs)
 }
 
@@ -103,6 +106,18 @@ struct Bell {
     rung: AtomicBool,
     woke_ns: AtomicU64,
     stopped: AtomicBool,
+}
+
+struct Stopping<'a> {
+    bell: &'a Bell,
+    sleeper: thread::Thread,
+}
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.bell.stopped.store(true, Ordering::Release);
+        self.sleeper.unpark();
+    }
 }
 
 impl Bell {
@@ -132,9 +147,13 @@ impl Bell {
         None
     }
 
-    fn stop(&self, sleeper: &thread::Thread) {
-        self.stopped.store(true, Ordering::Release);
-        sleeper.unpark();
+    /// Ends the sleeper when it is dropped, whoever drops it: the thread that rings, or nobody's
+    /// closure if that could not be started.
+    fn stopping(&self, sleeper: thread::Thread) -> Stopping<'_> {
+        Stopping {
+            bell: self,
+            sleeper,
+        }
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Tables {
     pub latency: bool,
     /// `strategy` is made.
     pub strategy: bool,
+    /// The cells of a ping are made.
+    pub ping: bool,
     /// `wakeup` is made.
     pub wakeup: bool,
     /// `soak` is made.
@@ -89,6 +91,7 @@ impl Tables {
         let all = [
             (self.latency, "latency"),
             (self.strategy, "strategy"),
+            (self.ping, "ping"),
             (self.wakeup, "wakeup"),
             (self.soak, "soak"),
         ];
@@ -103,6 +106,7 @@ impl Tables {
         Self {
             latency: self.latency && other.latency,
             strategy: self.strategy && other.strategy,
+            ping: self.ping && other.ping,
             wakeup: self.wakeup && other.wakeup,
             soak: self.soak && other.soak,
         }
@@ -197,12 +201,14 @@ impl Alternative {
         let mut tables = Tables {
             latency: true,
             strategy: true,
+            ping: true,
             wakeup: true,
             soak: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
             tables.strategy &= comparison.figure.strategy.is_some();
+            tables.ping &= comparison.figure.ping.is_some();
             tables.wakeup &= comparison.figure.wakeup.is_some();
             tables.soak &= comparison.figure.soak.is_some();
         }
@@ -212,6 +218,7 @@ impl Alternative {
                 Selector::Word { key, .. } => {
                     tables.latency &= !matches!(key, Key::Strategy | Key::Load);
                     tables.strategy &= !matches!(key, Key::Driver | Key::Load);
+                    tables.ping &= *key == Key::Transport;
                     tables.soak &= *key == Key::Load;
                 }
                 Selector::Payload { .. } => tables.soak = false,
@@ -234,6 +241,7 @@ impl Alternative {
         });
         let latency = report.latency.iter().filter(|_| tables.latency);
         let strategy = report.strategy.iter().filter(|_| tables.strategy);
+        let ping = report.cells.iter().filter(|_| tables.ping);
         let phases = report.soak.iter().flat_map(|soak| &soak.rounds);
         let rows: Vec<Row<'_>> = latency
             .flat_map(|row| {
@@ -244,6 +252,7 @@ impl Alternative {
                 }
             })
             .chain(strategy.map(Row::Stream))
+            .chain(ping.map(Row::Ping))
             .chain(
                 report
                     .wakeup
@@ -467,6 +476,28 @@ mod tests {
         assert_eq!(
             gate("p99 > 1ms or delivery < 100").unwrap_err().to_string(),
             "delivery stands in the strategy table, which this command does not make"
+        );
+    }
+
+    #[test]
+    fn a_ping_is_judged_by_its_response_where_it_has_one() {
+        let report = sample::ping_report();
+        let judge = |gate: &str| gate.parse::<Gate>().unwrap().judge(&report);
+        assert_eq!(judge("lost == 0 and max > 900us").outcome, Outcome::Failed);
+        assert_eq!(
+            judge("lost > 0").findings,
+            ["udp://127.0.0.1:6001 64 B: lost is 3"]
+        );
+        let verdict = judge("p99.99 > 200us");
+        assert_eq!(
+            verdict.findings,
+            ["udp://127.0.0.1:6001 64 B: p99.99 is 266.0 us"]
+        );
+        let verdict = judge("transport == tcp and p99.999 > 1us");
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+        assert_eq!(
+            verdict.findings,
+            ["tcp://127.0.0.1:6001 64 B: p99.999 needs 1000000 samples and has 412345"]
         );
     }
 

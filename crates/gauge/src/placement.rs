@@ -115,6 +115,11 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// A place of its own: on this CPU, or wherever the scheduler likes.
+    pub(crate) fn on(role: &'static str, cpu: Option<usize>, sched: Sched) -> Self {
+        Self { role, cpu, sched }
+    }
+
     /// Puts the calling thread onto its CPU and under its scheduler, with a timer slack of 1 ns, and
     /// notes in `register` what the kernel says it got. Threads it starts from here on inherit all of
     /// it.
@@ -241,7 +246,7 @@ pub enum PlacementError {
     #[error("read the CPUs this process may use: {0}")]
     Affinity(io::Error),
     /// `--cpu` names a CPU outside the process's mask.
-    #[error("--cpu {cpu}: this process may use {allowed:?} only")]
+    #[error("--cpu {cpu}: this process may use {} only", listing(allowed))]
     NotAllowed {
         /// The CPU asked for.
         cpu: usize,
@@ -249,7 +254,7 @@ pub enum PlacementError {
         allowed: Vec<usize>,
     },
     /// `--placement cross` on a machine whose cores all share a cache.
-    #[error("--placement cross: all CPUs this process may use share a cache")]
+    #[error("--placement cross: all CPUs this process may use share a cache, as far as /sys says")]
     NoCross,
     /// The kernel refused to pin a thread.
     #[error("pin the {role} to CPU {cpu}: {cause}")]
@@ -261,6 +266,12 @@ pub enum PlacementError {
         /// What the kernel said.
         cause: io::Error,
     },
+}
+
+/// `0, 1, 5`
+fn listing(cpus: &[usize]) -> String {
+    let words: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    words.join(", ")
 }
 
 /// The first CPU of a list is the client's, the second the server's; one alone is both.

@@ -112,6 +112,17 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, QuantityError> {
     }
 }
 
+/// How often a second: a plain decimal number, with `k M G`.
+///
+/// # Errors
+///
+/// Anything else.
+pub fn rate(text: &str) -> Result<f64, QuantityError> {
+    decimal_with_suffix(text).ok_or_else(|| {
+        QuantityError("expected a number a second such as 1000, 10k or 0.5".to_owned())
+    })
+}
+
 /// A plain decimal number, with `k M G` if `suffixes`.
 pub(crate) fn decimal_with_suffix(text: &str) -> Option<f64> {
     let (digits, suffix) = split(text);
@@ -142,7 +153,7 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn too_large() -> QuantityError {
-    QuantityError("too large".to_owned())
+    QuantityError("too large: beyond 64 bits".to_owned())
 }
 
 #[cfg(test)]
@@ -181,8 +192,14 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(reason(size("18446744073709551616")), "too large");
-        assert_eq!(reason(size("18446744073709551615Gi")), "too large");
+        assert_eq!(
+            reason(size("18446744073709551616")),
+            "too large: beyond 64 bits"
+        );
+        assert_eq!(
+            reason(size("18446744073709551615Gi")),
+            "too large: beyond 64 bits"
+        );
     }
 
     #[test]
@@ -230,14 +247,17 @@ mod tests {
             reason(duration(".")),
             "expected a duration such as 50us, 500ms or 3s"
         );
-        assert_eq!(reason(duration("9999999999999h")), "too large");
+        assert_eq!(
+            reason(duration("9999999999999h")),
+            "too large: beyond 64 bits"
+        );
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
             let _ = (size(&text), count(&text), duration(&text), duration_with_unit(&text));
-            let _ = decimal_with_suffix(&text);
+            let _ = (decimal_with_suffix(&text), rate(&text));
         }
 
         #[test]

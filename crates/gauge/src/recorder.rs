@@ -188,8 +188,18 @@ impl Recorder {
         Some(self.at_rank(u64::try_from(rank).expect("at most the count")))
     }
 
+    /// The standard deviation, within a digit of the histogram.
+    pub(crate) fn stddev_ns(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.histogram.stdev())
+    }
+
+    /// The histogram itself, for whoever writes it out.
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
     /// The sample of this rank, counted from 1, within a digit of the histogram.
-    fn at_rank(&self, rank: u64) -> u64 {
+    pub(crate) fn at_rank(&self, rank: u64) -> u64 {
         // Half a rank below, so that no rounding of the quotient can reach the next rank.
         let quantile = (rank as f64 - 0.5) / self.count() as f64;
         self.histogram

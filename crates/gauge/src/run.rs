@@ -6,6 +6,7 @@
 mod addresses;
 mod latency;
 mod site;
+mod smoke;
 mod strategy;
 mod supervise;
 
@@ -17,13 +18,16 @@ use std::time::{Duration, Instant};
 
 use self::addresses::Addresses;
 use self::site::Site;
+pub(crate) use self::smoke::HOPELESS as SMOKE_HOPELESS;
 use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
 use crate::clock;
 use crate::environment::Evidence;
 use crate::evidence::Watch;
 use crate::placement::{Hold, Register, Seats};
-use crate::plan::{LatencyPlan, Plan, StrategyPlan, Transport};
-use crate::report::{Absent, Clock, LatencyRow, PlacementRecord, StrategyRow};
+use crate::plan::{LatencyPlan, PlacementPlan, Plan, SmokePlan, StrategyPlan, Transport};
+use crate::report::{
+    Absent, Clock, LatencyRow, PlacementRecord, SmokeRow, SmokeVerdict, StrategyRow,
+};
 use crate::statistics::{Random, mix};
 
 /// Everything one `bench` found out; what stands here is valid even when the run ended early.
@@ -39,6 +43,10 @@ pub struct BenchResult {
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
     pub strategy: Vec<StrategyRow>,
+    /// The UDP payload smoke test, one row per path and payload.
+    pub udp_smoke: Vec<SmokeRow>,
+    /// Its verdicts, one per payload.
+    pub udp_smoke_verdicts: Vec<SmokeVerdict>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// The stop flag ended the run early.
@@ -98,10 +106,12 @@ impl BenchError {
 pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool) -> BenchResult {
     let mut result = BenchResult {
         clock: clock::measure(),
-        placement: unplaced(plan),
+        placement: unplaced(&plan.placement),
         evidence: Evidence::default(),
         latency: Vec::new(),
         strategy: Vec::new(),
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: absent(plan),
         interrupted: false,
         error: None,
@@ -110,6 +120,12 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
     result.interrupted = stop.load(Ordering::Relaxed);
     // What the stop flag broke is no error.
     result.error = outcome.err().filter(|_| !result.interrupted);
+    if let Some(error) = &mut result.error
+        && !(result.latency.is_empty() && result.strategy.is_empty())
+    {
+        // Whatever could not be had: something was measured.
+        error.kind = BenchErrorKind::Partial;
+    }
     result
 }
 
@@ -122,10 +138,12 @@ fn measure(
     let seats = Seats::choose(&plan.placement).map_err(BenchError::setup)?;
     let hold = Hold::take(&plan.placement, &seats.cpus());
     let register = Arc::new(Register::default());
-    result.placement = placed(plan, &seats, &hold, &register);
-    try_seats(plan, &seats, &register)?;
+    result.placement = placed(&plan.placement, &seats, &hold, &register);
+    try_seats(&plan.placement, &seats, &register)?;
     let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
-    addresses.try_binds().map_err(BenchError::setup)?;
+    addresses
+        .try_all(&plan.transports())
+        .map_err(BenchError::setup)?;
     let watch = Watch::start(&seats);
     let mut bench = Bench {
         seats: &seats,
@@ -137,7 +155,7 @@ fn measure(
     };
     let outcome = bench.tables(plan, result);
     result.evidence = watch.finish(&result.clock, plan.placement.sched);
-    result.placement = placed(plan, &seats, &hold, &register);
+    result.placement = placed(&plan.placement, &seats, &hold, &register);
     outcome
 }
 
@@ -158,6 +176,9 @@ impl Bench<'_> {
         }
         if let Some(plan) = &plan.strategy {
             self.strategy_table(plan, &mut result.strategy)?;
+        }
+        if let Some(plan) = &plan.smoke {
+            self.smoke_table(plan, result)?;
         }
         Ok(())
     }
@@ -268,6 +289,52 @@ impl Bench<'_> {
     }
 
     /// Whether to begin another run.
+    fn smoke_table(
+        &mut self,
+        plan: &SmokePlan,
+        result: &mut BenchResult,
+    ) -> Result<(), BenchError> {
+        for &payload_bytes in &plan.sizes {
+            let around = smoke::Surroundings::read();
+            let mut rows = Vec::new();
+            let outcome = self.smoke_paths(plan, payload_bytes, &mut rows);
+            let verdict = smoke::judge(&mut rows, payload_bytes, &around);
+            result.udp_smoke.append(&mut rows);
+            result.udp_smoke_verdicts.push(verdict);
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn smoke_paths(
+        &mut self,
+        plan: &SmokePlan,
+        payload_bytes: usize,
+        rows: &mut Vec<SmokeRow>,
+    ) -> Result<(), BenchError> {
+        for path in smoke::PATHS {
+            let site = self.site(Transport::Udp, payload_bytes);
+            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let (bound, start) = (plan.path_bound(payload_bytes), Instant::now());
+            self.meter.begin(
+                format!("smoke udp {payload_bytes} B, {}", path.token()),
+                bound,
+            );
+            let mut tick = |_| {
+                self.meter
+                    .tick(start.elapsed().as_secs_f64() / bound.as_secs_f64())
+            };
+            let outcome = supervise(&pulse, self.stop, &mut tick, move || {
+                smoke::measure(&site, &own, path)
+            })
+            .map_err(BenchError::partial)?;
+            self.meter.end();
+            rows.extend(outcome.row);
+            self.go_on(outcome.broken)?;
+        }
+        Ok(())
+    }
+
     fn go_on(&self, broken: Option<Broken>) -> Result<(), BenchError> {
         match broken {
             Some(broken) => Err(broken.into()),
@@ -393,22 +460,29 @@ impl<'a> Meter<'a> {
 
 /// Takes both kinds of seat once on threads that end at once, so that a required scheduler which is
 /// refused ends the run before it begins.
-fn try_seats(plan: &Plan, seats: &Seats, register: &Register) -> Result<(), BenchError> {
+pub(crate) fn try_seats(
+    plan: &PlacementPlan,
+    seats: &Seats,
+    register: &Register,
+) -> Result<(), BenchError> {
     thread::scope(|scope| {
-        let taking = scope.spawn(|| seats.client("client").take(register));
-        taking.join().expect("taking a seat does not panic")
-    })
-    .map_err(BenchError::setup)?;
+        thread::Builder::new()
+            .spawn_scoped(scope, || seats.client("client").take(register))
+            .map_err(|cause| BenchError::setup(format_args!("start a thread: {cause}")))?
+            .join()
+            .expect("taking a seat does not panic")
+            .map_err(BenchError::setup)
+    })?;
     match register.refusal() {
-        Some(refused) if plan.placement.require_sched => Err(BenchError::setup(refused)),
+        Some(refused) if plan.require_sched => Err(BenchError::setup(refused)),
         Some(_) | None => Ok(()),
     }
 }
 
 /// What is known of the placement when none could be had.
-fn unplaced(plan: &Plan) -> PlacementRecord {
+pub(crate) fn unplaced(plan: &PlacementPlan) -> PlacementRecord {
     PlacementRecord {
-        requested: plan.placement.placement.to_string(),
+        requested: plan.placement.to_string(),
         threads: Vec::new(),
         stay_awake: false,
         keep_cpus_busy: false,
@@ -416,7 +490,12 @@ fn unplaced(plan: &Plan) -> PlacementRecord {
     }
 }
 
-fn placed(plan: &Plan, seats: &Seats, hold: &Hold, register: &Register) -> PlacementRecord {
+pub(crate) fn placed(
+    plan: &PlacementPlan,
+    seats: &Seats,
+    hold: &Hold,
+    register: &Register,
+) -> PlacementRecord {
     let notes = seats
         .note
         .iter()
@@ -425,7 +504,7 @@ fn placed(plan: &Plan, seats: &Seats, hold: &Hold, register: &Register) -> Place
         .chain(register.refusal());
     let note = notes.collect::<Vec<_>>().join("; ");
     PlacementRecord {
-        requested: plan.placement.placement.to_string(),
+        requested: plan.placement.to_string(),
         threads: register.threads(),
         stay_awake: hold.stays_awake(),
         keep_cpus_busy: hold.keeps_cpus_busy(),

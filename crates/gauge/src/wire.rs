@@ -40,12 +40,14 @@ pub const MESSAGE_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 /// Largest datagram's payload over IPv4.
 pub const DATAGRAM_LIMIT_BYTES: usize = 65_507;
 
+/// How the first message of a lagscope sender begins.
+pub const LAGSCOPE_START: [u8; 4] = [0xd0, 0x14, 0, 0];
+
 /// Whether a connection whose first bytes are these is lagscope's: its first message begins with
 /// `d0 14 00 00`, or is as much of that as its message size allows.
 pub fn is_lagscope(first: &[u8]) -> bool {
-    const START: [u8; 4] = [0xd0, 0x14, 0, 0];
-    let length = first.len().min(START.len());
-    length > 0 && first[..length] == START[..length]
+    let length = first.len().min(LAGSCOPE_START.len());
+    length > 0 && first[..length] == LAGSCOPE_START[..length]
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@
 //!
 //! let options = ServerOptions { link: framed.clone(), ..ServerOptions::default() };
 //! let server = io.listen(&"tcp://127.0.0.1:0".parse()?, options, |_peer: &Link| {
-//!     Ok(|peer: &Link, message: &[u8], _: Received| drop(peer.send(message))) // echo
+//!     Ok(|peer: &Link, message: &[u8], _: Received| {
+//!         let _ = peer.send(message); // Echo.
+//!     })
 //! })?;
 //!
 //! let (replies, inbox) = mpsc::channel();

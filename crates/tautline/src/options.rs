@@ -297,6 +297,7 @@ pub struct IoOptions {
     /// Default 68 KiB: holds any datagram, and a message of 64 KiB with its prefix in one read. More
     /// costs the cache; less makes large messages cost a read and a copy more, and
     /// datagrams that do not fit are cut, and flagged.
+    /// At most 64 MiB.
     pub read_buffer_bytes: usize,
 }
 
@@ -331,9 +332,18 @@ impl IoOptions {
             self.read_buffer_bytes,
             "0 could never read anything",
         )?;
+        if self.read_buffer_bytes > READ_BUFFER_LIMIT_BYTES {
+            return Err(Error::option(
+                "read_buffer_bytes",
+                format!("at most {READ_BUFFER_LIMIT_BYTES}: a read takes what is there"),
+            ));
+        }
         validate_spin(self.spin)
     }
 }
+
+/// Far above what the kernel hands out at a time, and no amount that a typing error could take.
+const READ_BUFFER_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {

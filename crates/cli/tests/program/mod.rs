@@ -6,19 +6,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than any of these runs on any machine that is alive.
 const WATCHDOG: Duration = Duration::from_secs(120);
-
-/// The smallest latency run that has intervals.
-pub(crate) const ECHOES: &str = "bench latency --sizes 64 --repeats 1 --rounds 6 -n 60 --warmup 10";
-/// The smallest strategy run.
-pub(crate) const STREAMS: &str = "bench strategy --sizes 64 --repeats 1 -t 20ms";
-/// A run of hours.
-pub(crate) const LONG: &str = "bench latency --sizes 64 --transports uds --drivers direct -n 100M \
-                        --rounds 1000 --warmup 0";
 
 /// The program, with a folder for temporary files of its own.
 pub(crate) struct Program {
@@ -103,18 +94,4 @@ pub(crate) fn signal(name: &str, pid: u32) {
             .unwrap()
             .success()
     );
-}
-
-/// The document, after the schema has had its say.
-pub(crate) fn json(text: &str) -> Value {
-    let document: Value = serde_json::from_str(text).unwrap();
-    let schema = include_str!("../../../../schema/report-v1.json");
-    let schema: Value = serde_json::from_str(schema).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let faults: Vec<String> = validator
-        .iter_errors(&document)
-        .map(|fault| fault.to_string())
-        .collect();
-    assert_eq!(faults, Vec::<String>::new());
-    document
 }

@@ -45,7 +45,7 @@ pub(super) fn hypervisor(tree: &Tree) -> Option<String> {
     let named = by_firmware(tree).or_else(|| by_clock(tree));
     match (named, flagged) {
         (Some(name), _) => Some(name.to_owned()),
-        (None, Some(true)) => Some("present, name unknown".to_owned()),
+        (None, Some(true)) => Some("unnamed hypervisor".to_owned()),
         (None, _) => None,
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         let metal = ("proc/cpuinfo", "processor : 0\nflags : fpu tsc\n");
         assert_eq!(
             hypervisor_of(&[guest]).as_deref(),
-            Some("present, name unknown")
+            Some("unnamed hypervisor")
         );
         assert_eq!(hypervisor_of(&[metal]).as_deref(), Some("none"));
         let clock = (

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::quantity;
+use crate::report::ping::{PingCell, Times};
 use crate::report::soak::Phase;
 use crate::report::wakeup::WakeupRow;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
@@ -16,6 +17,7 @@ pub(super) struct Figure {
     percentile: Option<Percentile>,
     pub(super) latency: Option<fn(&Echoes<'_>) -> Option<f64>>,
     pub(super) strategy: Option<fn(&StrategyRow) -> Option<f64>>,
+    pub(super) ping: Option<fn(&PingCell) -> Option<f64>>,
     pub(super) wakeup: Option<fn(&WakeupRow) -> Option<f64>>,
     pub(super) soak: Option<fn(&Phase) -> Option<f64>>,
 }
@@ -25,6 +27,7 @@ pub(super) struct Figure {
 pub(super) enum Row<'a> {
     Echo(Echoes<'a>),
     Stream(&'a StrategyRow),
+    Ping(&'a PingCell),
     Timer(&'a WakeupRow),
     Soak(&'a Phase),
 }
@@ -64,34 +67,41 @@ impl Figure {
         let value = match row {
             Row::Echo(echoes) => self.latency.and_then(|of| of(echoes)),
             Row::Stream(stream) => self.strategy.and_then(|of| of(stream)),
+            Row::Ping(cell) => self.ping.and_then(|of| of(cell)),
             Row::Timer(timer) => self.wakeup.and_then(|of| of(timer)),
             Row::Soak(phase) => self.soak.and_then(|of| of(phase)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
+            (Row::Ping(cell), _) if self.name.starts_with('p') => {
+                absent_percentile(self.name, judged(cell))
+            }
             (Row::Echo(echoes), Some(percentile)) => format!(
                 "needs {} samples and has {}",
                 percentile.least_samples(),
                 echoes.summary.count
             ),
-            (Row::Soak(phase), _) if self.name.starts_with('p') => {
-                format!("needs more samples than {}", phase.rtt.count)
-            }
-            (Row::Timer(timer), _) if self.name.starts_with('p') => {
-                format!("needs more samples than {}", timer.count)
-            }
             _ => "was not measured".to_owned(),
         })
     }
 
-    const fn echo(name: &'static str, unit: Unit, of: fn(&Echoes<'_>) -> Option<f64>) -> Self {
+    /// A figure that no table has yet.
+    const fn of_none(name: &'static str, unit: Unit) -> Self {
         Self {
             name,
             unit,
             percentile: None,
-            latency: Some(of),
+            latency: None,
             strategy: None,
+            ping: None,
             wakeup: None,
             soak: None,
+        }
+    }
+
+    const fn echo(name: &'static str, unit: Unit, of: fn(&Echoes<'_>) -> Option<f64>) -> Self {
+        Self {
+            latency: Some(of),
+            ..Self::of_none(name, unit)
         }
     }
 
@@ -108,26 +118,20 @@ impl Figure {
 
     const fn stream(name: &'static str, unit: Unit, of: fn(&StrategyRow) -> Option<f64>) -> Self {
         Self {
-            name,
-            unit,
-            percentile: None,
-            latency: None,
             strategy: Some(of),
-            wakeup: None,
-            soak: None,
+            ..Self::of_none(name, unit)
         }
     }
 
-    /// Of a soak alone.
-    const fn soak(name: &'static str, unit: Unit, of: fn(&Phase) -> Option<f64>) -> Self {
+    const fn ping(name: &'static str, unit: Unit, of: fn(&PingCell) -> Option<f64>) -> Self {
+        Self::of_none(name, unit).and_ping(of)
+    }
+
+    /// Also of a ping.
+    const fn and_ping(self, of: fn(&PingCell) -> Option<f64>) -> Self {
         Self {
-            name,
-            unit,
-            percentile: None,
-            latency: None,
-            strategy: None,
-            wakeup: None,
-            soak: Some(of),
+            ping: Some(of),
+            ..self
         }
     }
 
@@ -162,39 +166,48 @@ impl Figure {
 /// In the order of the tables.
 const FIGURES: &[Figure] = &[
     Figure::echo("min", Unit::Time, |e| e.summary.min_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).min_ns.map(|ns| ns as f64))
         .timed(|w| w.min_ns.map(|ns| ns as f64))
         .soaked(|s| s.rtt.min_ns.map(|ns| ns as f64)),
     Figure::echo("mean", Unit::Time, |e| e.summary.mean_ns)
+        .and_ping(|c| judged(c).mean_ns)
         .timed(|w| w.mean_ns)
         .soaked(|s| s.rtt.mean_ns),
     Figure::percentile("p50", Percentile::P50, |e| {
         e.summary.p50_ns.map(|ns| ns as f64)
     })
+    .and_ping(|c| percentile_of(c, 50.0))
     .timed(|w| w.p50_ns.map(|ns| ns as f64))
     .soaked(|s| s.rtt.p50_ns.map(|ns| ns as f64)),
     Figure::percentile("p95", Percentile::P95, |e| {
         e.summary.p95_ns.map(|ns| ns as f64)
-    }),
+    })
+    .and_ping(|c| percentile_of(c, 95.0)),
     Figure::percentile("p99", Percentile::P99, |e| {
         e.summary.p99_ns.map(|ns| ns as f64)
     })
+    .and_ping(|c| percentile_of(c, 99.0))
     .timed(|w| w.p99_ns.map(|ns| ns as f64))
     .soaked(|s| s.rtt.p99_ns.map(|ns| ns as f64)),
     Figure::percentile("p99.9", Percentile::P999, |e| {
         e.summary.p999_ns.map(|ns| ns as f64)
     })
+    .and_ping(|c| percentile_of(c, 99.9))
     .timed(|w| w.p999_ns.map(|ns| ns as f64))
     .soaked(|s| s.rtt.p999_ns.map(|ns| ns as f64)),
     Figure::echo("max", Unit::Time, |e| e.summary.max_ns.map(|ns| ns as f64))
+        .and_ping(|c| judged(c).max_ns.map(|ns| ns as f64))
         .timed(|w| w.max_ns.map(|ns| ns as f64))
         .soaked(|s| s.rtt.max_ns.map(|ns| ns as f64)),
     Figure::echo("over_5ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_5ms as f64))
     })
+    .and_ping(|c| over(c, |times| times.over_5ms))
     .soaked(|s| Some(s.over_5ms as f64)),
     Figure::echo("over_10ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_10ms as f64))
     })
+    .and_ping(|c| over(c, |times| times.over_10ms))
     .soaked(|s| Some(s.over_10ms as f64)),
     Figure::echo("over_50ms", Unit::Number, |e| {
         e.of_row(|row| Some(row.over_50ms as f64))
@@ -210,12 +223,14 @@ const FIGURES: &[Figure] = &[
         "lost",
         |e| e.measured(e.summary.lost),
         |s| Some(s.lost_messages as f64),
-    ),
+    )
+    .and_ping(|c| tried(c, c.lost)),
     Figure::both(
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
     )
+    .and_ping(|c| tried(c, c.corrupted))
     .soaked(|s| Some(s.senders.iter().map(|sender| sender.corrupted).sum::<u64>() as f64)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
@@ -233,16 +248,72 @@ const FIGURES: &[Figure] = &[
     }),
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
+    })
+    .and_ping(|c| tried(c, c.reordered)),
+    Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
+    Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
+    Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99))
+        .soaked(|s| s.rtt.p9999_ns.map(|ns| ns as f64)),
+    Figure::ping("p99.999", Unit::Time, |c| percentile_of(c, 99.999))
+        .soaked(|s| s.rtt.p99999_ns.map(|ns| ns as f64)),
+    Figure::ping("over_1ms", Unit::Number, |c| {
+        over(c, |times| times.over_1ms)
+    })
+    .soaked(|s| Some(s.over_1ms as f64)),
+    Figure::ping("over_20ms", Unit::Number, |c| {
+        over(c, |times| times.over_20ms)
+    })
+    .soaked(|s| Some(s.over_20ms as f64)),
+    Figure::ping("sent", Unit::Number, |c| Some(c.sent as f64)),
+    Figure::ping("received", Unit::Number, |c| Some(c.received as f64)),
+    Figure::ping("lost_percent", Unit::Percent, |c| {
+        tried(c, c.lost).map(|lost| lost * 100.0 / c.sent as f64)
     }),
-    Figure::soak("p99.99", Unit::Time, |s| s.rtt.p9999_ns.map(|ns| ns as f64)),
-    Figure::soak("p99.999", Unit::Time, |s| {
-        s.rtt.p99999_ns.map(|ns| ns as f64)
+    Figure::ping("duplicate", Unit::Number, |c| tried(c, c.duplicate)),
+    Figure::ping("late", Unit::Number, |c| tried(c, c.late)),
+    Figure::ping("late_sends", Unit::Number, |c| {
+        c.late_sends.map(|late| late as f64)
     }),
-    Figure::soak("over_1ms", Unit::Number, |s| Some(s.over_1ms as f64)),
-    Figure::soak("over_20ms", Unit::Number, |s| Some(s.over_20ms as f64)),
+    Figure::ping("achieved_rate", Unit::Number, |c| c.achieved_rate_hz),
+    Figure::ping("retransmits", Unit::Number, |c| {
+        c.path.retransmits.map(|count| count as f64)
+    }),
 ];
 
-/// Lines: both tables of `bench`, latency, strategy; timers; soak.
+/// What a gate judges: in open loop the response, which is what a user of the server sees.
+fn judged(cell: &PingCell) -> &Times {
+    cell.response.as_ref().unwrap_or(&cell.rtt)
+}
+
+fn percentile_of(cell: &PingCell, percent: f64) -> Option<f64> {
+    let all = &judged(cell).percentiles;
+    let of = all.iter().find(|of| of.percentile == percent)?;
+    of.value_ns.map(|ns| ns as f64)
+}
+
+/// A count of times, where there are times.
+fn over(cell: &PingCell, of: fn(&Times) -> u64) -> Option<f64> {
+    let times = judged(cell);
+    (times.count > 0).then(|| of(times) as f64)
+}
+
+/// A count of pings, if any was sent.
+fn tried(cell: &PingCell, count: u64) -> Option<f64> {
+    (cell.sent > 0).then_some(count as f64)
+}
+
+fn absent_percentile(name: &str, times: &Times) -> String {
+    let of = times
+        .percentiles
+        .iter()
+        .find(|of| name.strip_prefix('p') == Some(&of.percentile.to_string()));
+    match of {
+        Some(of) => of.reason.clone().unwrap_or_default(),
+        None => format!("is not among --percentiles: add {}", &name[1..]),
+    }
+}
+
+/// A line each: both tables of `bench`, latency, strategy; ping; timers; soak.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -262,10 +333,11 @@ pub(super) fn by_table() -> String {
             .join(" ")
     };
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}\nwakeup: {}\nsoak: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nwakeup: {}\nsoak: {}",
         of(true, true),
         of(true, false),
         of(false, true),
+        among(|figure| figure.ping.is_some()),
         among(|figure| figure.wakeup.is_some()),
         among(|figure| figure.soak.is_some())
     )
@@ -303,13 +375,14 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => &echoes.row.transport,
             Self::Stream(stream) => &stream.transport,
+            Self::Ping(cell) => &cell.transport,
             Self::Timer(_) | Self::Soak(_) => "",
         }
     }
 
     pub(super) fn strategy(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) | Self::Timer(_) | Self::Soak(_) => None,
+            Self::Echo(_) | Self::Ping(_) | Self::Timer(_) | Self::Soak(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
         }
     }
@@ -317,14 +390,14 @@ impl<'a> Row<'a> {
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) | Self::Timer(_) | Self::Soak(_) => None,
+            Self::Stream(_) | Self::Ping(_) | Self::Timer(_) | Self::Soak(_) => None,
         }
     }
 
     /// `none` or `primes`.
     pub(super) fn load(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) | Self::Stream(_) | Self::Timer(_) => None,
+            Self::Echo(_) | Self::Stream(_) | Self::Ping(_) | Self::Timer(_) => None,
             Self::Soak(phase) => Some(&phase.load),
         }
     }
@@ -333,6 +406,7 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(echoes) => echoes.row.payload_bytes,
             Self::Stream(stream) => stream.payload_bytes,
+            Self::Ping(cell) => cell.payload_bytes,
             // Such rows are not chosen by their payload.
             Self::Timer(_) | Self::Soak(_) => 0,
         }
@@ -342,6 +416,7 @@ impl<'a> Row<'a> {
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ping(cell) => return write!(f, "{} {} B", cell.address, cell.payload_bytes),
             Self::Timer(timer) => return write!(f, "CPU {}", timer.cpu),
             Self::Soak(phase) => return write!(f, "load {} #{}", phase.load, phase.repeat + 1),
             Self::Echo(_) | Self::Stream(_) => {}

@@ -79,8 +79,12 @@ pub(crate) fn report() -> Report {
         seed: 7,
         latency: ECHOES.iter().map(latency_row).collect(),
         strategy: STREAMS.iter().map(strategy_row).collect(),
+        ping: None,
+        cells: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
+        udp_smoke: smoke(),
+        udp_smoke_verdicts: verdicts(),
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,
@@ -92,6 +96,197 @@ pub(crate) fn report() -> Report {
         gates: Vec::new(),
         interrupted: false,
         error: None,
+    }
+}
+
+/// A report of two cells: closed loop over TCP, open loop over UDP with everything that can go wrong.
+pub(crate) fn ping_report() -> Report {
+    let mut report = report();
+    report.command_line = ["tautline", "ping", "127.0.0.1"]
+        .map(str::to_owned)
+        .to_vec();
+    report.latency.clear();
+    report.strategy.clear();
+    report.absent.clear();
+    report.warnings.clear();
+    report.peer = Some(PeerRecord {
+        version: "0.1.0".to_owned(),
+        host: Some("board".to_owned()),
+        kernel: Some("5.15.185-tegra".to_owned()),
+        logical_cpus: Some(6),
+        ..PeerRecord::default()
+    });
+    report.cells = vec![closed_cell(), open_cell()];
+    report.ping = report.cells.first().cloned();
+    report
+}
+
+fn times(scale: u64) -> ping::Times {
+    let of = |percentile, value_ns: Option<u64>| ping::PercentileValue {
+        percentile,
+        value_ns: value_ns.map(|ns| ns * scale),
+        reason: value_ns
+            .is_none()
+            .then(|| "needs 1000000 samples and has 412345".to_owned()),
+    };
+    ping::Times {
+        count: 412_345,
+        min_ns: Some(19_300 * scale),
+        mean_ns: Some(24_100.5 * scale as f64),
+        stddev_ns: Some(1_200.0),
+        max_ns: Some(912_300 * scale),
+        percentiles: vec![
+            of(50.0, Some(23_100)),
+            of(75.0, Some(24_000)),
+            of(90.0, Some(25_500)),
+            of(95.0, Some(26_100)),
+            of(99.0, Some(31_700)),
+            of(99.9, Some(54_200)),
+            of(99.99, Some(133_000)),
+            of(99.999, None),
+        ],
+        over_1ms: 12,
+        over_5ms: 3,
+        over_10ms: 1,
+        over_20ms: 0,
+    }
+}
+
+fn closed_cell() -> ping::PingCell {
+    let tcp = |retransmits| ping::TcpState {
+        retransmits,
+        srtt_us: 21,
+        rttvar_us: 3,
+        congestion_window: 10,
+        mss_bytes: 65_483,
+        path_mtu_bytes: 65_535,
+        congestion_control: Some("cubic".to_owned()),
+    };
+    let option = |name, requested: Option<&str>, effective: &str| ping::SocketOption {
+        name,
+        requested: requested.map(str::to_owned),
+        effective: Some(effective.to_owned()),
+    };
+    let thread = |thread| ping::ThreadCell {
+        thread,
+        connections: 1,
+        sent: 206_172,
+        received: 206_172,
+        rtt: times(1),
+    };
+    ping::PingCell {
+        address: "tcp://127.0.0.1:6001".to_owned(),
+        transport: "tcp".to_owned(),
+        payload_bytes: 64,
+        connections: 2,
+        threads: 2,
+        pacing: "closed",
+        warmup: 2_000,
+        elapsed_s: 10.000_021,
+        sent: 412_345,
+        received: 412_345,
+        lost: 0,
+        lost_up: Some(0),
+        lost_down: Some(0),
+        duplicate: 0,
+        reordered: 0,
+        late: 0,
+        corrupted: 0,
+        in_flight_at_end: 0,
+        asked_rate_hz: None,
+        achieved_rate_hz: None,
+        late_sends: None,
+        late_send_ns: None,
+        latest_send_ns: None,
+        rtt: times(1),
+        response: None,
+        half_rtt: Some(times(1).halved()),
+        p50_low_ns: Some(22_900.0),
+        p50_high_ns: Some(23_300.0),
+        histogram: Some(ping::LinearHistogram {
+            from_ns: 15_000,
+            step_ns: 15_000,
+            below: 0,
+            counts: vec![400_000, 12_000, 0],
+            above: 345,
+        }),
+        slices: vec![ping::Slice {
+            start_s: 0.0,
+            seconds: 1.0,
+            sent: 41_234,
+            received: 41_234,
+            mean_ns: Some(24_000.0),
+            p50_ns: Some(23_100),
+            p99_ns: Some(31_000),
+            max_ns: Some(912_300),
+        }],
+        slow: vec![ping::SlowMoment {
+            at_s: 3.204_5,
+            at_monotonic_ns: 14_003_204_500_000,
+            time_ns: 912_300,
+            sequence: 131_002,
+            connection: 0,
+            coincided: Some(crate::moments::Coincidence {
+                over_ms: 100.1,
+                retransmissions: Some(1),
+                throttled_periods: Some(0),
+                throttled_us: Some(0),
+                interrupts: Some(412),
+                softirqs: Some(97),
+                context_switches: Some(16_230),
+                steal_ticks: Some(2),
+            }),
+        }],
+        each_thread: vec![thread(0), thread(1)],
+        path: ping::Path {
+            local: Some("127.0.0.1:40112".to_owned()),
+            remote: Some("127.0.0.1:6001".to_owned()),
+            options: vec![
+                option("sndbuf", Some("1000"), "2304"),
+                option("rcvbuf", None, "65536"),
+                option("nodelay", Some("on"), "on"),
+            ],
+            tcp_before: Some(tcp(0)),
+            tcp_after: Some(tcp(1)),
+            retransmits: Some(1),
+        },
+        samples_left_out: 0,
+        error: None,
+    }
+}
+
+fn open_cell() -> ping::PingCell {
+    ping::PingCell {
+        address: "udp://127.0.0.1:6001".to_owned(),
+        transport: "udp".to_owned(),
+        connections: 1,
+        threads: 1,
+        pacing: "open",
+        sent: 1_000,
+        received: 993,
+        lost: 3,
+        lost_up: Some(1),
+        lost_down: Some(2),
+        duplicate: 1,
+        reordered: 1,
+        late: 1,
+        corrupted: 2,
+        in_flight_at_end: 1,
+        asked_rate_hz: Some(100.0),
+        achieved_rate_hz: Some(100.0),
+        late_sends: Some(4),
+        late_send_ns: Some(10_000),
+        latest_send_ns: Some(61_000),
+        response: Some(times(2)),
+        half_rtt: None,
+        p50_low_ns: None,
+        p50_high_ns: None,
+        histogram: None,
+        slow: Vec::new(),
+        each_thread: Vec::new(),
+        path: ping::Path::default(),
+        error: Some("the server is gone: connection refused".to_owned()),
+        ..closed_cell()
     }
 }
 
@@ -317,4 +512,88 @@ fn strategy_row(stream: &Stream) -> StrategyRow {
         },
         each_run: vec![run],
     }
+}
+
+/// A clean payload, and one at which the library loses what raw sockets do not.
+fn smoke() -> Vec<SmokeRow> {
+    let mut rows = Vec::new();
+    for (payload_bytes, lost, classification) in [
+        (1_024, 0, SmokeClass::None),
+        (65_507, 3, SmokeClass::LibraryPath),
+    ] {
+        for path in ["raw", "reliable", "besteffort"] {
+            let lost = if path == "besteffort" { lost } else { 0 };
+            rows.push(smoke_row(path, payload_bytes, lost, classification));
+        }
+    }
+    rows
+}
+
+fn smoke_row(path: &str, payload_bytes: usize, lost: u64, classification: SmokeClass) -> SmokeRow {
+    let back = 1_000 - lost;
+    let end = EndStatistics {
+        accepted_messages: 1_000,
+        written_messages: 1_000,
+        received_messages: 1_000,
+        received_payload_bytes: 1_000 * payload_bytes as u64,
+        max_queued_bytes: payload_bytes as u64,
+        ..EndStatistics::default()
+    };
+    SmokeRow {
+        path: path.to_owned(),
+        payload_bytes,
+        iterations: 1_000,
+        warmup: 100,
+        send_attempts: 1_000,
+        sent: 1_000,
+        server_received: 1_000,
+        client_received: back,
+        matched: back,
+        delivery_percent: Some(back as f64 / 10.0),
+        match_percent: Some(back as f64 / 10.0),
+        timeouts: lost,
+        send_failures: 0,
+        send_failure: None,
+        stopped_early: false,
+        elapsed_s: 0.5,
+        runtime: (path != "raw").then_some(SmokeRuntime {
+            client: EndStatistics {
+                received_messages: back,
+                ..end
+            },
+            server: end,
+        }),
+        classification,
+    }
+}
+
+fn verdicts() -> Vec<SmokeVerdict> {
+    let verdict = |payload_bytes, classification, because: &str| SmokeVerdict {
+        payload_bytes,
+        classification,
+        because: because.to_owned(),
+        kernel: KernelUdp {
+            receive_errors: Some(3),
+            receive_buffer_errors: Some(3),
+            send_buffer_errors: Some(0),
+            checksum_errors: Some(0),
+            no_ports: None,
+        },
+        receive_buffer_bytes: Some(212_992),
+        send_buffer_bytes: Some(212_992),
+        mtu_bytes: None,
+    };
+    vec![
+        verdict(
+            1_024,
+            SmokeClass::None,
+            "every echo of every path came back whole",
+        ),
+        verdict(
+            65_507,
+            SmokeClass::LibraryPath,
+            "raw sockets are clean; besteffort: 997 of 1000 echoes came back whole, 3 replies did \
+             not come back",
+        ),
+    ]
 }

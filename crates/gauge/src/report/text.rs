@@ -6,7 +6,9 @@ mod head;
 mod latency;
 mod lines;
 mod next;
+mod ping;
 pub mod serve;
+mod smoke;
 pub mod soak;
 mod strategy;
 mod table;
@@ -18,6 +20,8 @@ use self::head::head;
 use self::latency::{drivers, latency};
 use self::lines::{ascii, command_lines, wrapped};
 use self::next::next_command;
+use self::ping::ping;
+use self::smoke::{smoke, smoke_runtime};
 use self::strategy::{raw_writer, strategy};
 use super::Report;
 use crate::environment::{Doubt, Severity};
@@ -35,6 +39,9 @@ pub fn render(report: &Report) -> String {
         drivers(report),
         strategy(report),
         raw_writer(report),
+        smoke(report),
+        smoke_runtime(report),
+        ping(report),
         absent(report),
         gates(report),
         outcome(report),
@@ -200,6 +207,7 @@ mod tests {
         let mut report = sample::report();
         report.latency.clear();
         report.strategy.clear();
+        report.udp_smoke.clear();
         report.absent.clear();
         report.warnings.clear();
         report.placement.threads.clear();

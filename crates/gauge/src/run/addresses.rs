@@ -4,12 +4,14 @@ use std::fs::DirBuilder;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, process};
 
 use tautline::{Address, DirectListener, LinkOptions, UdsName};
 
 use crate::clock::now_ns;
+use crate::control::End;
 use crate::leftovers::Leftover;
 use crate::plan::{Plan, Transport};
 use crate::statistics::mix;
@@ -31,13 +33,36 @@ impl Addresses {
         })
     }
 
-    /// Listens at each address that was asked for, and ends at once: what cannot be had is said before
-    /// the first cell, not after an hour.
-    pub(crate) fn try_binds(&self) -> Result<(), tautline::Error> {
-        for address in &self.bind {
-            DirectListener::bind(address, LinkOptions::default())?;
+    /// Listens and connects once over each transport, where the run will, and ends at once: what
+    /// cannot be had is said before the first cell, not after an hour.
+    pub(crate) fn try_all(&self, transports: &[Transport]) -> Result<(), String> {
+        for &transport in transports {
+            let address = self.asked(transport);
+            let listening = DirectListener::bind(&address, LinkOptions::default());
+            if let Err(error) = listening {
+                return Err(match self.folder_is_too_long(&address) {
+                    true => format!("{error}; TMPDIR is too long for sockets: set a shorter one"),
+                    false => error.to_string(),
+                });
+            }
+            let host = self.control_host(transport);
+            End::pair(transport, host).map_err(|cause| match cause.kind() {
+                io::ErrorKind::NetworkUnreachable => {
+                    format!("{cause}; is the interface of {host} up? try: ip link set lo up")
+                }
+                _ => cause.to_string(),
+            })?;
         }
         Ok(())
+    }
+
+    fn folder_is_too_long(&self, address: &Address) -> bool {
+        match address {
+            Address::Uds(UdsName::Path(path)) => {
+                path.starts_with(self.folder.path()) && path.as_os_str().len() > UDS_PATH_LIMIT
+            }
+            _ => false,
+        }
     }
 
     /// Where the library's server listens: as asked for, else as [`Self::other`].
@@ -92,7 +117,11 @@ impl Addresses {
 
 /// A fresh folder that only we may enter.
 fn fresh_folder() -> io::Result<Leftover> {
-    let parent = env::temp_dir();
+    // An empty TMPDIR is none, and a socket's address has to be absolute.
+    let parent = match env::temp_dir() {
+        empty if empty.as_os_str().is_empty() => PathBuf::from("/tmp"),
+        parent => std::path::absolute(parent)?,
+    };
     for attempt in 0..ATTEMPTS {
         let name = mix(now_ns() ^ attempt);
         let path = parent.join(format!("tautline-{}-{name:016x}", process::id()));
@@ -115,6 +144,8 @@ fn fresh_folder() -> io::Result<Leftover> {
     )))
 }
 
+/// `sun_path` without its final zero (`unix(7)`).
+const UDS_PATH_LIMIT: usize = 107;
 /// Names have 64 bits: a second attempt is next to impossible already.
 const ATTEMPTS: u64 = 16;
 

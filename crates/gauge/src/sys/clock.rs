@@ -55,3 +55,18 @@ fn clock_gettime(clock: libc::clockid_t) -> u64 {
     // Neither clock is ever negative.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+/// `localtime_r`: hour, minute and second of the wall clock in the local time zone. For labels.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn local_time_of_day() -> (u8, u8, u8) {
+    let seconds = std::time::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |since| since.as_secs());
+    let seconds = libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX);
+    // SAFETY: a `tm` is integers and a pointer that may be null; all zero is a valid one.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers live through the call. A time out of range leaves `parts` as it is.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
+    let part = |number: libc::c_int| u8::try_from(number).unwrap_or(0);
+    (part(parts.tm_hour), part(parts.tm_min), part(parts.tm_sec))
+}

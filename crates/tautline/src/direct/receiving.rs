@@ -139,6 +139,7 @@ impl Receiving {
             if sending.is_closed() {
                 // A datagram socket that was shut down reads as if an empty datagram had come.
                 self.datagram_bytes = None;
+                sending.give_up();
                 return Err(RecvError::Closed);
             }
             match read {

@@ -78,7 +78,7 @@ impl Replies {
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
         if self.is_closed() {
-            return Err(SendError::Closed);
+            return Err(self.give_up());
         }
         loop {
             if self.has_rest() && self.write_rest().is_err() {
@@ -206,7 +206,7 @@ impl Replies {
             return Err(self.lose());
         };
         if self.is_closed() {
-            return Err(SendError::Closed);
+            return Err(self.give_up());
         }
         if ready.read {
             self.read_some();
@@ -225,6 +225,13 @@ impl Replies {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(cause) => self.their_end = TheirEnd::Broken(cause),
         }
+    }
+
+    /// A [`Closer`] ended the link: what waits is given up.
+    #[cold]
+    pub(super) fn give_up(&mut self) -> SendError {
+        self.outbound.end(Discard::Closed, &self.surroundings);
+        SendError::Closed
     }
 
     /// The connection is broken for sending: what waits is given up.

@@ -237,6 +237,10 @@ fn a_thread_option_that_makes_no_sense_is_refused_by_name() {
             io(|o| o.read_buffer_bytes = 0),
             "read_buffer_bytes: 0 could never read anything",
         ),
+        (
+            io(|o| o.read_buffer_bytes = usize::MAX),
+            "read_buffer_bytes: at most 67108864: a read takes what is there",
+        ),
     ];
     for (options, expected) in table {
         assert_eq!(refused(options.validate()), expected);

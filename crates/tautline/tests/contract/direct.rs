@@ -489,6 +489,10 @@ fn a_closer_ends_a_send_that_waits(transport: Transport) {
     let closing = close_when_asleep(link.closer());
     assert_eq!(link.send(&[0; 1000]), Err(SendError::Closed));
     closing.join().unwrap();
+    // What had no room will not be written any more.
+    let sending = link.statistics().sending;
+    assert_eq!(sending.waiting.messages, 0);
+    assert!(sending.closes() && sending.discarded.closed.messages > 0);
 }
 
 fn after_a_closer_everything_says_closed(transport: Transport) {

@@ -12,7 +12,11 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
         .warnings
         .iter()
         .any(|doubt| doubt.code == "wake-cost");
-    let anew = [typed.first().copied().unwrap_or("tautline"), "bench"];
+    let pinged = !report.cells.is_empty();
+    let anew = [
+        typed.first().copied().unwrap_or("tautline"),
+        if pinged { "ping" } else { "bench" },
+    ];
     let (command, more): (&[&str], &[&str]) = if waking && !has("--stay-awake") {
         (&typed, &["--stay-awake"])
     } else if waking && !has("--keep-cpus-busy") {
@@ -22,7 +26,9 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
         (&anew, &["--json", "report.json"])
     } else if !has("--json") {
         (&typed, &["--json", "report.json"])
-    } else if !has("--repeats") {
+    } else if pinged && !has("--samples") {
+        (&typed, &["--samples", "samples.csv"])
+    } else if !pinged && !has("--repeats") {
         (&typed, &["--repeats", "8"])
     } else {
         (&anew, &["--help"])
