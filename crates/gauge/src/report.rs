@@ -10,6 +10,7 @@ pub(crate) mod sample;
 mod smoke;
 pub mod soak;
 pub mod text;
+pub mod utc;
 pub mod wakeup;
 
 use serde::Serialize;

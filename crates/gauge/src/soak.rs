@@ -229,6 +229,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn whole(&mut self) -> Result<(), String> {
+        if let Some(over) = self.plan.trace_over {
+            // Each sender opens its own; that none can is said once, and before anything is measured.
+            trace::Trace::open(over.as_nanos() as u64)
+                .map_err(|why| format!("--trace-over: {why}"))?;
+        }
         let mut receivers = Crew::new();
         let address = self.receiver(&mut receivers)?;
         self.soak.wakeup.idle = self.timers("timers")?;
