@@ -282,7 +282,7 @@ fn a_receiver_that_is_not_there_is_not_available() {
     let finished = Program::new("soak -n 10 --wakeup 0", &["--to", &address])
         .run()
         .ended_with(3);
-    let said = format!("tautline: the sender 1: connect to {address}: Connection refused");
+    let said = format!("tautline: the sender 1: connect to {address}: connection refused");
     assert!(finished.stderr.contains(&said), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
 }

@@ -11,6 +11,7 @@ mod smoke;
 pub mod soak;
 pub mod stream;
 pub mod text;
+pub mod utc;
 pub mod wakeup;
 
 use serde::Serialize;
