@@ -107,6 +107,8 @@ pub(crate) fn ping_report() -> Report {
         .to_vec();
     report.latency.clear();
     report.strategy.clear();
+    report.udp_smoke.clear();
+    report.udp_smoke_verdicts.clear();
     report.absent.clear();
     report.warnings.clear();
     report.peer = Some(PeerRecord {
