@@ -15,6 +15,7 @@ use crate::ping::PingCommand;
 use crate::runs::ReportCommand;
 use crate::serve::ServeCommand;
 use crate::soak::{self, ProcessCommand, SoakCommand};
+use crate::stream::StreamCommand;
 use crate::wakeup::WakeupCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Bench(Box<BenchCommand>),
     Serve(Box<ServeCommand>),
     Ping(Box<PingCommand>),
+    Stream(Box<StreamCommand>),
     Soak(Box<SoakCommand>),
     Wakeup(Box<WakeupCommand>),
     Load(LoadCommand),
@@ -176,6 +178,9 @@ mod tests {
             ".TH tautline 1",
             ".SH TAUTLINE BENCH LATENCY",
             ".SH TAUTLINE BENCH STRATEGY",
+            ".SH TAUTLINE SERVE",
+            ".SH TAUTLINE PING",
+            ".SH TAUTLINE STREAM",
             ".SH TAUTLINE LAGSCOPE",
             ".SH LAGSCOPE'S OPTIONS",
         ] {

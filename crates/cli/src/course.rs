@@ -52,6 +52,7 @@ pub(crate) fn report(
         strategy: Vec::new(),
         ping: None,
         cells: Vec::new(),
+        stream: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
         udp_smoke: Vec::new(),

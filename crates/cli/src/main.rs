@@ -16,6 +16,7 @@ mod runs;
 mod serve;
 mod soak;
 mod started_at;
+mod stream;
 mod values;
 mod wakeup;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             Some(Command::Lagscope(command)) => Ok(command.run()),
             Some(Command::Serve(command)) => command.run(),
             Some(Command::Ping(command)) => command.run(),
+            Some(Command::Stream(command)) => command.run(),
             Some(Command::Load(command)) => command.run(),
             Some(Command::Wakeup(command)) => command.run(),
             Some(Command::Soak(command)) => command.run(),

@@ -132,6 +132,7 @@ fn worth_a_page(report: &Report) -> bool {
         || !report.strategy.is_empty()
         || !report.cells.is_empty()
         || !report.udp_smoke.is_empty()
+        || !report.stream.is_empty()
 }
 
 /// A regular file is cut to what is written now; a pipe or a device has nothing to cut.

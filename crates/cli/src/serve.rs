@@ -43,7 +43,7 @@ pub(crate) struct ServeCommand {
     once: bool,
 
     /// Hold each reply exactly so long from the arrival of its request, as 500us or 20ms
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::duration)]
     reply_delay: Option<Duration>,
 
     /// Write the addresses to this file, one a line, once all are listening; it is gone when the
@@ -52,7 +52,7 @@ pub(crate) struct ServeCommand {
     ready_file: Option<PathBuf>,
 
     /// Write them to this open descriptor, 3 or higher, and close it
-    #[arg(long, value_name = "N", value_parser = values::descriptor)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::descriptor)]
     ready_fd: Option<i32>,
 
     #[command(flatten)]

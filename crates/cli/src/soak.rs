@@ -98,7 +98,7 @@ fn head(report: &Report) -> String {
     let mut head = format!("tautline {} soak, {}\n", report.version, report.started_at);
     let setting = report.soak.as_ref().map(|soak| &soak.setting);
     if let Some(refused) = setting.and_then(|setting| setting.receiver_sched_refused.as_ref()) {
-        head.push_str(&format!("The receiver ran as other: {refused}\n"));
+        head.push_str(&format!("The receiver ran as other:\n  {refused}\n"));
     }
     head.push('\n');
     head

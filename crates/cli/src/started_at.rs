@@ -2,41 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tautline_gauge::report::utc;
+
 /// Now, in UTC, as RFC 3339 has it.
 pub(crate) fn now() -> String {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    rfc3339(since_epoch.as_secs())
-}
-
-/// Counts years from March, so that the leap day is the last of one.
-fn rfc3339(epoch_s: u64) -> String {
-    const DAYS_IN_400_YEARS: u64 = 146_097;
-    // 1970-01-01 is day 719,468 from 0000-03-01.
-    let days = epoch_s / 86_400 + 719_468;
-    let day_of_era = days % DAYS_IN_400_YEARS;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = days / DAYS_IN_400_YEARS * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (epoch_s / 3_600 % 24, epoch_s / 60 % 60, epoch_s % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_become_dates() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(rfc3339(1_788_093_966), "2026-08-30T12:46:06Z");
-        assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
-    }
+    utc::rfc3339(since_epoch.as_secs())
 }

@@ -106,6 +106,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
     quantity::duration_with_unit(text)
 }
 
+/// Messages a second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    quantity::rate(text).map_err(|error| error.to_string())
+}
+
+/// How often a line is printed.
+pub(crate) fn every(text: &str) -> Result<Duration, String> {
+    let every = quantity::duration(text).map_err(|error| error.to_string())?;
+    if every < Duration::from_millis(100) {
+        return Err("at least 0.1, a tenth of a second".to_owned());
+    }
+    Ok(every)
+}
+
 /// clap has named the option already.
 fn message(error: PlanError) -> String {
     error.message

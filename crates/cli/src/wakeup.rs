@@ -95,9 +95,9 @@ impl WakeupCommand {
             return Err(Usage::new("-t: 0 leaves no time to measure"));
         }
         if self.interval < LEAST_INTERVAL || self.interval > MOST_INTERVAL {
-            let interval = self.interval;
+            let us = self.interval.as_nanos() as f64 / 1e3;
             return Err(Usage::new(format_args!(
-                "--interval: {interval:?} is not within 10us to 1h"
+                "--interval: {us}us is not within 10us to 1h"
             )));
         }
         if self

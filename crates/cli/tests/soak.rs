@@ -1,7 +1,7 @@
 //! `tautline soak`, `tautline report` and `tautline wakeup` from the outside, as short as they can be.
 
-#[expect(dead_code, reason = "each test program takes what it needs of it")]
 mod program;
+mod schema;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +10,8 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use self::program::{Finished, Program, json, signal};
+use self::program::{Finished, Program, signal};
+use self::schema::json;
 
 /// Both phases within a second or two.
 const SHORT: &str = "soak -n 2000 --senders 2 --limit 1e7 --wakeup 50ms --warmup 10";
@@ -281,7 +282,7 @@ fn a_receiver_that_is_not_there_is_not_available() {
     let finished = Program::new("soak -n 10 --wakeup 0", &["--to", &address])
         .run()
         .ended_with(3);
-    let said = format!("tautline: the sender 1: connect to {address}: Connection refused");
+    let said = format!("tautline: the sender 1: connect to {address}: connection refused");
     assert!(finished.stderr.contains(&said), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
 }

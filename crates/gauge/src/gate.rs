@@ -83,6 +83,8 @@ pub struct Tables {
     pub wakeup: bool,
     /// `soak` is made.
     pub soak: bool,
+    /// The rows of a stream to a server are made.
+    pub stream: bool,
 }
 
 impl Tables {
@@ -94,6 +96,7 @@ impl Tables {
             (self.ping, "ping"),
             (self.wakeup, "wakeup"),
             (self.soak, "soak"),
+            (self.stream, "stream"),
         ];
         all.into_iter()
             .filter(|(set, _)| *set)
@@ -109,6 +112,7 @@ impl Tables {
             ping: self.ping && other.ping,
             wakeup: self.wakeup && other.wakeup,
             soak: self.soak && other.soak,
+            stream: self.stream && other.stream,
         }
     }
 }
@@ -204,6 +208,7 @@ impl Alternative {
             ping: true,
             wakeup: true,
             soak: true,
+            stream: true,
         };
         for comparison in &self.comparisons {
             tables.latency &= comparison.figure.latency.is_some();
@@ -211,6 +216,7 @@ impl Alternative {
             tables.ping &= comparison.figure.ping.is_some();
             tables.wakeup &= comparison.figure.wakeup.is_some();
             tables.soak &= comparison.figure.soak.is_some();
+            tables.stream &= comparison.figure.streamed.is_some();
         }
         for selector in &self.selectors {
             tables.wakeup = false;
@@ -220,6 +226,7 @@ impl Alternative {
                     tables.strategy &= !matches!(key, Key::Driver | Key::Load);
                     tables.ping &= *key == Key::Transport;
                     tables.soak &= *key == Key::Load;
+                    tables.stream &= !matches!(key, Key::Driver | Key::Load);
                 }
                 Selector::Payload { .. } => tables.soak = false,
             }
@@ -261,6 +268,13 @@ impl Alternative {
                     .map(Row::Timer),
             )
             .chain(phases.filter(|_| tables.soak).map(Row::Soak))
+            .chain(
+                report
+                    .stream
+                    .iter()
+                    .filter(|_| tables.stream)
+                    .map(Row::Streamed),
+            )
             .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
             .collect();
         if rows.is_empty() {
@@ -502,6 +516,23 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_is_judged_by_what_its_server_told() {
+        let mut report = sample::stream_report();
+        let judge = |report: &Report, gate: &str| gate.parse::<Gate>().unwrap().judge(report);
+        assert_eq!(judge(&report, "delivered < 1").outcome, Outcome::Passed);
+        assert_eq!(
+            judge(&report, "strategy == keeplatest and mib_per_s < 60").findings,
+            ["tcp://10.0.0.5:6001 64 B: mib_per_s is 54.93"]
+        );
+        assert_eq!(
+            judge(&report, "queue_delay_p99 > 1ms").findings,
+            ["tcp://10.0.0.5:6001 64 B: queue_delay_p99 is 4608.0 us"]
+        );
+        report.stream[0].lost = None;
+        assert_eq!(judge(&report, "lost > 0").outcome, Outcome::Undecided);
+    }
+
+    #[test]
     fn what_is_no_gate_says_what_is_wrong() {
         assert_eq!(refusal(""), "expected a figure, found its end");
         assert_eq!(
@@ -581,7 +612,7 @@ mod tests {
         let gate: Gate = "over_20ms > 0".parse().unwrap();
         assert_eq!(
             gate.check(timers).unwrap_err().to_string(),
-            "over_20ms stands in the soak table, which this command does not make"
+            "over_20ms stands in the ping or soak table, which this command does not make"
         );
     }
 

@@ -20,6 +20,7 @@ pub mod run;
 pub mod serve;
 pub mod soak;
 pub mod statistics;
+pub mod stream;
 mod sys;
 pub mod wakeup;
 pub mod wire;

@@ -37,6 +37,7 @@ pub use self::percentile::Point;
 pub use self::plan::{Family, HistogramPlan, Load, PingPlan, SocketPlan};
 pub use self::record::Sorted;
 use self::samples::SampleWriter;
+pub(crate) use self::sender::open;
 pub use self::sender::{Sender, SenderPlan, SenderResult};
 pub use self::slices::Slices;
 pub use self::slowest::{Slow, Slowest};

@@ -9,7 +9,9 @@ pub mod ping;
 pub(crate) mod sample;
 mod smoke;
 pub mod soak;
+pub mod stream;
 pub mod text;
+pub mod utc;
 pub mod wakeup;
 
 use serde::Serialize;
@@ -65,6 +67,8 @@ pub struct Report {
     pub ping: Option<ping::PingCell>,
     /// Round trips to a server, one cell for each address and payload.
     pub cells: Vec<ping::PingCell>,
+    /// One-way streams to a server, one row for each address and payload.
+    pub stream: Vec<stream::StreamRow>,
     /// Lateness of timers, one row per CPU.
     pub wakeup: Vec<wakeup::WakeupRow>,
     /// Many senders against one receiver, idle and under load.

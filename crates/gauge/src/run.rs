@@ -84,14 +84,14 @@ pub enum BenchErrorKind {
 }
 
 impl BenchError {
-    fn setup(cause: impl Display) -> Self {
+    pub(crate) fn setup(cause: impl Display) -> Self {
         Self {
             kind: BenchErrorKind::Setup,
             message: cause.to_string(),
         }
     }
 
-    fn partial(cause: impl Display) -> Self {
+    pub(crate) fn partial(cause: impl Display) -> Self {
         Self {
             kind: BenchErrorKind::Partial,
             message: cause.to_string(),
@@ -390,7 +390,7 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    fn setup(cause: impl Display) -> Self {
+    pub(crate) fn setup(cause: impl Display) -> Self {
         Self::Setup(cause.to_string())
     }
 }

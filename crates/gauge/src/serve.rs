@@ -14,93 +14,34 @@ mod cookie;
 mod datagram;
 mod descriptor;
 mod echo;
+mod held;
 mod hello;
 mod notice;
+mod plan;
 mod sessions;
 mod sink;
+mod start;
 mod stream;
+mod udp;
 mod watch;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tautline::{Address, DirectListener};
 
 pub use self::allow::{Network, NetworkError};
 use self::clients::Clients;
-use self::datagram::UdpSocket;
 pub use self::descriptor::Descriptor;
 use self::notice::Notices;
+pub use self::plan::{Limits, ServePlan};
+use self::udp::UdpSocket;
 use crate::environment::Environment;
-use crate::placement::{Awake, Busy, PlacementError, Register, Seat, Seats};
-use crate::plan::{Placement, PlacementPlan};
+use crate::placement::{Awake, Busy, PlacementError, Register};
 use crate::report::ThreadRecord;
-use crate::wire::{DEFAULT_PORT, PeerRecord};
-
-/// What to serve, where, and for whom.
-#[derive(Debug, Clone)]
-pub struct ServePlan {
-    /// Where: `tcp`, `udp` and `uds`. Default: tcp and udp on every address of the machine, port 6001.
-    pub addresses: Vec<Address>,
-    /// Who may: networks over tcp and udp; a Unix socket has its file's mode. Default: everybody.
-    pub allow: Vec<Network>,
-    /// Ends when the first client and whoever came meanwhile have left. Default: never.
-    pub once: bool,
-    /// Holds each reply exactly so long. Default: not at all.
-    pub reply_delay: Duration,
-    /// Polls so long for the next message of a stream before it sleeps. Default: sleeps at once.
-    pub spin: Duration,
-    /// Where the threads of clients run and how the machine is held. The CPUs are given to threads in
-    /// turn; the shape has no meaning, a server has one side. Default: not pinned.
-    pub placement: PlacementPlan,
-    /// Bounds on what clients may take.
-    pub limits: Limits,
-}
-
-/// Bounds on what clients may take. The defaults are far above what any measurement needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Most stream clients at a time, and most UDP clients that are remembered for each address a
-    /// fourfold of it. Default 1,024: a thread each, some 200 KiB.
-    pub clients: usize,
-    /// A stream client that has not said what it wants by then is closed. Default 10 s: a slow link
-    /// and a few retransmissions.
-    pub hello: Duration,
-    /// A client that does not take its replies for so long is closed. Default 30 s: a route that
-    /// breaks and comes back.
-    pub stalled: Duration,
-    /// A client that sends nothing for so long is closed. Default 1 h: longer than any pause between
-    /// two pings, and short enough that hosts that vanished do not fill the table.
-    pub idle: Duration,
-}
-
-impl Default for ServePlan {
-    fn default() -> Self {
-        Self {
-            addresses: Vec::new(),
-            allow: Vec::new(),
-            once: false,
-            reply_delay: Duration::ZERO,
-            spin: Duration::ZERO,
-            placement: PlacementPlan::default(),
-            limits: Limits::default(),
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            clients: 1_024,
-            hello: Duration::from_secs(10),
-            stalled: Duration::from_secs(30),
-            idle: Duration::from_secs(3_600),
-        }
-    }
-}
+use crate::wire::PeerRecord;
 
 /// A responder at work, until it is stopped or dropped.
 #[derive(Debug)]
@@ -188,10 +129,10 @@ impl Server {
     ///
     /// [`ServeError`]; then it listens nowhere.
     pub fn start(plan: ServePlan) -> Result<Self, ServeError> {
-        let seats = seats(&plan.placement)?;
+        let seats = start::seats(&plan.placement)?;
         let register = Register::default();
-        try_seats(&seats, &register, plan.placement.require_sched)?;
-        let (listeners, sockets) = listen(&plan)?;
+        start::try_seats(&seats, &register, plan.placement.require_sched)?;
+        let (listeners, sockets) = start::listen(&plan)?;
         let (sender, events) = mpsc::sync_channel(EVENTS);
         let mut server = Self {
             addresses: listeners
@@ -313,104 +254,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// The places of clients' threads, given to them in turn.
-fn seats(plan: &PlacementPlan) -> Result<Vec<Seat>, PlacementError> {
-    let seat = |cpus: Vec<usize>| {
-        let placement = if cpus.is_empty() {
-            Placement::Free
-        } else {
-            Placement::Same
-        };
-        let seats = Seats::choose(&PlacementPlan {
-            placement,
-            cpus,
-            ..plan.clone()
-        })?;
-        Ok(seats.server("serve"))
-    };
-    if plan.cpus.is_empty() {
-        return Ok(vec![seat(Vec::new())?]);
-    }
-    plan.cpus.iter().map(|&cpu| seat(vec![cpu])).collect()
-}
-
-/// Sits down once on every seat, so that what is refused is known before the first client comes.
-fn try_seats(seats: &[Seat], register: &Register, required: bool) -> Result<(), ServeError> {
-    for &seat in seats {
-        thread::scope(|scope| {
-            let trial = thread::Builder::new()
-                .name("serve-trial".to_owned())
-                .spawn_scoped(scope, || seat.take(register))
-                .map_err(ServeError::Thread)?;
-            trial
-                .join()
-                .expect("taking a seat does not panic")
-                .map_err(ServeError::Placement)
-        })?;
-    }
-    match register.refusal() {
-        Some(refusal) if required => Err(ServeError::Scheduler(refusal)),
-        Some(_) | None => Ok(()),
-    }
-}
-
-type Listening = (Vec<DirectListener>, Vec<Arc<UdpSocket>>);
-
-fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
-    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
-    let mut listen_on = |address: &Address| -> Result<(), ServeError> {
-        match address {
-            Address::Tcp { .. } | Address::Uds(_) => {
-                let options = stream::options(plan.spin);
-                listeners.push(DirectListener::bind(address, options)?);
-            }
-            Address::Udp { .. } => sockets.push(Arc::new(UdpSocket::bind(address)?)),
-        }
-        Ok(())
-    };
-    for address in &plan.addresses {
-        listen_on(address)?;
-    }
-    if plan.addresses.is_empty() {
-        for of_host in [everywhere_tcp, everywhere_udp] {
-            match listen_on(&of_host("::")) {
-                Err(error) if error.is_without_ipv6() => listen_on(&of_host("0.0.0.0"))?,
-                outcome => outcome?,
-            }
-        }
-    }
-    Ok((listeners, sockets))
-}
-
-fn everywhere_tcp(host: &str) -> Address {
-    Address::Tcp {
-        host: host.to_owned(),
-        port: DEFAULT_PORT,
-    }
-}
-
-fn everywhere_udp(host: &str) -> Address {
-    Address::Udp {
-        host: host.to_owned(),
-        port: DEFAULT_PORT,
-    }
-}
-
-impl ServeError {
-    /// Whether this machine has no IPv6 to listen on.
-    fn is_without_ipv6(&self) -> bool {
-        let cause = match self {
-            Self::Listen(error) => error.io_error(),
-            Self::ListenUdp { cause, .. } => Some(cause),
-            Self::Placement(_) | Self::Scheduler(_) | Self::Thread(_) => None,
-        };
-        matches!(
-            cause.and_then(io::Error::raw_os_error),
-            Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
-        )
     }
 }
 

@@ -6,6 +6,7 @@
 //! The order is: timers, senders alone; the count alone; timers beside the count; senders beside it.
 
 mod connection;
+mod course;
 mod crew;
 mod moments;
 mod phase;
@@ -13,6 +14,7 @@ mod process;
 mod protocol;
 mod ratio;
 mod sender;
+mod setting;
 mod trace;
 
 use std::path::PathBuf;
@@ -21,22 +23,16 @@ use std::time::Duration;
 
 use tautline::Address;
 
-use self::crew::{Crew, Start};
-use self::phase::Outcome;
+use self::course::Run;
 pub use self::process::process;
-use self::protocol::{Job, LoadLimit, Order, Ready, Word};
 use crate::clock;
 use crate::environment::{Environment, Evidence};
 use crate::evidence::Watch;
-use crate::placement::{self, Seats};
+use crate::placement::Seats;
 use crate::plan::{Placement, PlacementPlan, Sched};
 use crate::primes::Limit;
 use crate::report::Clock;
-use crate::report::soak::{KernelLine, Load, Process, Setting, Soak};
-use crate::report::wakeup::WakeupRow;
-use crate::statistics::median;
-use crate::sys;
-use crate::wakeup::{self, WakeupPlan};
+use crate::report::soak::Soak;
 use crate::wire::PeerRecord;
 
 /// What to measure.
@@ -159,21 +155,7 @@ pub fn run(
         ..PlacementPlan::default()
     };
     let watch = Seats::choose(&free).map(|seats| Watch::start(&seats)).ok();
-    let mut run = Run {
-        plan,
-        breaker: Breaker(stop),
-        progress,
-        parts: 0,
-        soak: Soak {
-            label: plan.label.clone(),
-            setting: setting(plan),
-            kernel: kernel_line(environment),
-            ..Soak::default()
-        },
-        idle: Vec::new(),
-        loaded: Vec::new(),
-        peer: None,
-    };
+    let mut run = Run::new(plan, environment, progress, Breaker(stop));
     let outcome = run.whole();
     let Run {
         mut soak,
@@ -215,320 +197,5 @@ pub fn run(
     }
 }
 
-/// A run under way.
-struct Run<'a> {
-    plan: &'a SoakPlan,
-    breaker: Breaker<'a>,
-    progress: &'a mut dyn FnMut(SoakProgress),
-    parts: usize,
-    soak: Soak,
-    idle: Vec<protocol::Slice>,
-    loaded: Vec<protocol::Slice>,
-    peer: Option<PeerRecord>,
-}
-
-impl Run<'_> {
-    fn whole(&mut self) -> Result<(), String> {
-        let mut receivers = Crew::new();
-        let address = self.receiver(&mut receivers)?;
-        self.soak.wakeup.idle = self.timers("timers")?;
-        let mut limit = None;
-        for repeat in 0..self.plan.repeats {
-            let idle = self.phase("no load", &address, repeat, None)?;
-            if self.breaker.is_set() {
-                return Ok(());
-            }
-            let known = match limit {
-                Some(known) => known,
-                None => {
-                    let known = self.count_alone(idle)?;
-                    self.loaded_timers(known)?;
-                    known
-                }
-            };
-            limit = Some(known);
-            if self.breaker.is_set() {
-                return Ok(());
-            }
-            self.phase("full load", &address, repeat, Some(known))?;
-            if self.breaker.is_set() {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Our own receiver, or where somebody else's is.
-    fn receiver(&mut self, receivers: &mut Crew) -> Result<String, String> {
-        if let Some(to) = &self.plan.to {
-            self.soak.setting.address = Some(to.to_string());
-            return Ok(to.to_string());
-        }
-        let job = Job::Receiver {
-            address: OWN_ADDRESS.to_owned(),
-            sched: self.plan.receiver_sched.to_string(),
-        };
-        let member = receivers.add("receiver".to_owned(), self.start(), &job)?;
-        let ready = receivers.ready(member, READY_LIMIT, &self.breaker)?;
-        self.note("receiver", receivers.pid(member), &ready);
-        let setting = &mut self.soak.setting;
-        setting.receiver_sched_effective = Some(ready.sched);
-        setting.receiver_sched_refused = ready.refused;
-        if let Some(refused) = &setting.receiver_sched_refused
-            && self.plan.require_sched
-        {
-            return Err(format!("--receiver-sched {refused}"));
-        }
-        let address = ready.address.ok_or("the receiver listens nowhere")?;
-        setting.address = Some(address.clone());
-        Ok(address)
-    }
-
-    /// All senders, and beside them the load if there is a limit. Hands back how long it took.
-    fn phase(
-        &mut self,
-        part: &'static str,
-        address: &str,
-        repeat: usize,
-        limit: Option<u64>,
-    ) -> Result<Duration, String> {
-        self.advance(part);
-        let mut crew = Crew::new();
-        let mut senders = Vec::with_capacity(self.plan.senders);
-        for number in 1..=self.plan.senders {
-            let job = Job::Sender {
-                address: address.to_owned(),
-                payload_bytes: self.plan.payload_bytes,
-                pings: self.plan.pings,
-                warmup: self.plan.warmup,
-                trace_over_ns: self.plan.trace_over.map(|over| over.as_nanos() as u64),
-            };
-            let role = format!("sender {number}");
-            let member = crew.add(role.clone(), self.start(), &job)?;
-            let ready = crew.ready(member, READY_LIMIT, &self.breaker)?;
-            self.note(&role, crew.pid(member), &ready);
-            self.peer = self.peer.take().or(ready.peer);
-            senders.push(member);
-        }
-        let load = match limit {
-            None => None,
-            Some(limit) => Some(self.load(&mut crew, LoadLimit::UpTo(limit), true)?),
-        };
-        let outcome = phase::run(
-            &mut crew,
-            &senders,
-            load.as_ref().map(|load| load.0),
-            &self.breaker,
-        );
-        let cpus = load.and_then(|(_, ready)| ready.cpus);
-        let Outcome {
-            mut phase,
-            slices,
-            error,
-        } = outcome;
-        phase.repeat = repeat;
-        phase.load_cpus = cpus;
-        let times = phase.senders.iter().filter_map(|sender| sender.time_ns);
-        let took = Duration::from_nanos(times.max().unwrap_or(0));
-        match limit {
-            None => self.idle.extend(slices),
-            Some(_) => self.loaded.extend(slices),
-        }
-        self.soak.rounds.push(phase);
-        let primes = self.soak.rounds.iter().filter_map(|phase| phase.primes_ns);
-        let mut primes: Vec<f64> = primes.map(|ns| ns as f64).collect();
-        self.soak.load.time_ns = median(&mut primes).map(|ns| ns as u64);
-        error.map_or(Ok(took), Err)
-    }
-
-    /// The count with nothing beside it, and the limit that all counts have from here on.
-    fn count_alone(&mut self, idle: Duration) -> Result<u64, String> {
-        self.advance("the count alone");
-        let limit = match self.plan.limit {
-            Limit::UpTo(limit) => LoadLimit::UpTo(limit),
-            Limit::Auto => LoadLimit::Within {
-                time_ns: (idle.as_nanos() as u64).max(LEAST_AUTO_NS),
-            },
-        };
-        let mut crew = Crew::new();
-        let (member, ready) = self.load(&mut crew, limit, false)?;
-        let limit = ready
-            .limit
-            .ok_or("the load does not say how far it counts")?;
-        self.soak.load = Load {
-            limit: Some(limit),
-            threads: self.plan.load_threads,
-            sched: Some(ready.sched),
-            ..Load::default()
-        };
-        loop {
-            if self.breaker.is_set() {
-                crew.tell(member, Order::Enough);
-                return Ok(limit);
-            }
-            let Some(heard) = crew.hear(STEP) else {
-                continue;
-            };
-            match heard.word {
-                Some(Word::Whole(whole))
-                | Some(Word::Load {
-                    whole: Some(whole), ..
-                }) => {
-                    self.soak.load.primes = Some(whole.primes);
-                    self.soak.load.alone_ns = Some(whole.time_ns);
-                    return Ok(limit);
-                }
-                Some(Word::Failed(why)) => return Err(format!("the load: {why}")),
-                None => return Err("the load ended by itself".to_owned()),
-                Some(_) => {}
-            }
-        }
-    }
-
-    fn loaded_timers(&mut self, limit: u64) -> Result<(), String> {
-        if self.plan.wakeup.is_zero() || self.breaker.is_set() {
-            return Ok(());
-        }
-        let mut crew = Crew::new();
-        let (member, _) = self.load(&mut crew, LoadLimit::UpTo(limit), true)?;
-        self.soak.wakeup.loaded = self.timers("timers beside the load")?;
-        crew.tell(member, Order::Enough);
-        Ok(())
-    }
-
-    /// A load that runs on every CPU by now.
-    fn load(
-        &mut self,
-        crew: &mut Crew,
-        limit: LoadLimit,
-        repeat: bool,
-    ) -> Result<(usize, Ready), String> {
-        let job = Job::Load {
-            limit,
-            threads: self.plan.load_threads,
-            sched: self.plan.load_sched.to_string(),
-            repeat,
-        };
-        let member = crew.add("load".to_owned(), self.start(), &job)?;
-        let ready = crew.ready(member, READY_LIMIT, &self.breaker)?;
-        if let Some(refused) = ready.refused.as_ref().filter(|_| self.plan.require_sched) {
-            return Err(format!("--load-sched {refused}"));
-        }
-        self.note("load", crew.pid(member), &ready);
-        Ok((member, ready))
-    }
-
-    fn timers(&mut self, part: &'static str) -> Result<Vec<WakeupRow>, String> {
-        self.advance(part);
-        if self.plan.wakeup.is_zero() {
-            return Ok(Vec::new());
-        }
-        let plan = WakeupPlan {
-            duration: self.plan.wakeup,
-            interval: WAKEUP_INTERVAL,
-            sched: WAKEUP_SCHED,
-            cpus: placement::allowed_cpus().map_err(|cause| cause.to_string())?,
-            stay_awake: false,
-            histogram_us: 0,
-        };
-        let found =
-            wakeup::run(&plan, self.breaker.0, &mut |_| ()).map_err(|cause| cause.to_string())?;
-        Ok(found.rows)
-    }
-
-    fn start(&self) -> Start<'_> {
-        Start {
-            program: &self.plan.program,
-            arguments: &self.plan.arguments,
-        }
-    }
-
-    /// The processes of the first of each kind stand for all: later ones are placed alike.
-    fn note(&mut self, role: &str, pid: u32, ready: &Ready) {
-        let processes = &mut self.soak.setting.processes;
-        if processes.iter().all(|process| process.role != role) {
-            processes.push(Process {
-                role: role.to_owned(),
-                pid,
-                session: ready.session,
-                sched: ready.sched.clone(),
-            });
-        }
-    }
-
-    fn advance(&mut self, part: &'static str) {
-        let all = 3 + 2 * self.plan.repeats;
-        (self.progress)(SoakProgress {
-            part,
-            done: self.parts as f64 / all as f64,
-        });
-        self.parts += 1;
-    }
-}
-
-fn setting(plan: &SoakPlan) -> Setting {
-    Setting {
-        senders: plan.senders,
-        pings: plan.pings,
-        payload_bytes: plan.payload_bytes,
-        warmup: plan.warmup,
-        repeats: plan.repeats,
-        address: None,
-        own_receiver: plan.to.is_none(),
-        receiver_sched: plan.receiver_sched.to_string(),
-        receiver_sched_effective: None,
-        receiver_sched_refused: None,
-        one_session: plan.one_session,
-        limit: plan.limit.to_string(),
-        load_threads: plan.load_threads,
-        load_sched: plan.load_sched.to_string(),
-        wakeup_ns: plan.wakeup.as_nanos() as u64,
-        processes: Vec::new(),
-    }
-}
-
-fn kernel_line(environment: &Environment) -> KernelLine {
-    let kernel = &environment.kernel;
-    let idle = &environment.idle;
-    let idle = [&idle.driver, &idle.governor]
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect::<Vec<_>>();
-    let mitigations = environment.mitigations.as_ref().map(|all| {
-        let with = |word: &str| all.values().filter(|what| what.starts_with(word)).count();
-        format!(
-            "{} on, {} vulnerable",
-            with("Mitigation"),
-            with("Vulnerable")
-        )
-    });
-    KernelLine {
-        release: kernel.release.clone(),
-        preemption: kernel.preemption.clone(),
-        // The coarse clock steps once a tick.
-        hz: sys::clock::tick_ns().map(|ns| format!("{:.0}", 1e9 / ns as f64)),
-        governor: environment
-            .frequency
-            .governors
-            .as_ref()
-            .map(|names| names.join("+")),
-        idle: (!idle.is_empty()).then(|| idle.join("/")),
-        mitigations,
-        autogroup: environment.scheduler.autogroup,
-        rt_runtime_us: environment.scheduler.rt_runtime_us,
-        boot_id: kernel.boot_id.clone(),
-    }
-}
-
-/// Of our own receiver: a port of the kernel's choice.
-const OWN_ADDRESS: &str = "tcp://127.0.0.1:0";
-/// What cyclictest is usually called with.
-const WAKEUP_INTERVAL: Duration = Duration::from_millis(1);
-const WAKEUP_SCHED: Sched = Sched::Fifo(80);
-/// A count that takes less says more about its start than about the load.
-const LEAST_AUTO_NS: u64 = 200_000_000;
-const READY_LIMIT: Duration = Duration::from_secs(30);
-const STEP: Duration = Duration::from_millis(100);
 /// One ping of one sender among all, on a slow board.
 const PING_BOUND_US: u64 = 20;

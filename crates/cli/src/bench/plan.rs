@@ -322,7 +322,8 @@ mod tests {
         );
         assert_eq!(
             usage(&["--csv", "x"]),
-            "--csv: one file holds one table, say 'bench latency' or 'bench strategy'"
+            "--csv: one file holds one table, say 'bench latency', 'bench strategy' or \
+             'bench udp-smoke'"
         );
         assert_eq!(
             usage(&["latency", "--csv", "-", "--json", "-"]),

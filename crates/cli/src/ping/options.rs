@@ -21,7 +21,7 @@ use crate::values;
 #[command(after_help = after_help("tautline ping 192.168.1.7 -t 30 --rate 1k"))]
 pub(crate) struct PingCommand {
     /// Servers: HOST[:PORT] (tcp, port 6001), tcp://HOST:PORT, udp://HOST:PORT, uds:///run/x.sock
-    #[arg(value_name = "ADDRESS", required = true, value_parser = own::address)]
+    #[arg(value_name = "ADDRESS", required = true, value_parser = values::address)]
     pub(super) addresses: Vec<Address>,
 
     /// Pings of each connection; k and M are decimal [default: as many as -t allows]
@@ -45,7 +45,7 @@ pub(crate) struct PingCommand {
     pub(super) size: Vec<usize>,
 
     /// Open loop: pings a second over all connections, on an absolute schedule
-    #[arg(long, value_name = "HZ", value_parser = own::rate, conflicts_with = "interval")]
+    #[arg(long, value_name = "HZ", value_parser = values::rate, conflicts_with = "interval")]
     pub(super) rate: Option<f64>,
 
     /// Closed loop: least time from one ping of a connection to its next; a bare number is seconds
@@ -107,7 +107,7 @@ pub(crate) struct PingCommand {
     pub(super) hdr: Option<PathBuf>,
 
     /// Print a line this often while it is measured; a bare number is seconds, 0.1 the least
-    #[arg(long, value_name = "TIME", value_parser = own::every, help_heading = OUT)]
+    #[arg(long, value_name = "TIME", value_parser = values::every, help_heading = OUT)]
     pub(super) every: Option<Duration>,
 
     #[command(flatten)]

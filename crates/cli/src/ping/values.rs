@@ -1,22 +1,12 @@
 //! Values that only `ping` takes, in the form that clap calls: what is wrong, and nothing else.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
-use tautline::Address;
 use tautline_gauge::ping::{HistogramPlan, Load, Point};
 use tautline_gauge::quantity;
 
-pub(super) fn address(text: &str) -> Result<Address, String> {
-    Address::parse_command_line(text).map_err(|error| error.to_string())
-}
-
 pub(super) fn point(text: &str) -> Result<Point, String> {
     text.parse()
-}
-
-pub(super) fn rate(text: &str) -> Result<f64, String> {
-    quantity::rate(text).map_err(|error| error.to_string())
 }
 
 /// `FROM:STEP:COUNT`, times with their unit.
@@ -97,14 +87,6 @@ pub(super) fn tos(text: &str) -> Result<u8, String> {
     number.ok_or_else(|| "expected 0 to 255 or 0x00 to 0xff".to_owned())
 }
 
-pub(super) fn every(text: &str) -> Result<Duration, String> {
-    let every = quantity::duration(text).map_err(|error| error.to_string())?;
-    if every < Duration::from_millis(100) {
-        return Err("at least 0.1, a tenth of a second".to_owned());
-    }
-    Ok(every)
-}
-
 fn named(text: &str, most: usize, expected: &str) -> Result<String, String> {
     let plain = text
         .bytes()
@@ -117,6 +99,8 @@ fn named(text: &str, most: usize, expected: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::quantity;
 use crate::report::ping::{PingCell, Times};
 use crate::report::soak::Phase;
+use crate::report::stream::StreamRow;
 use crate::report::wakeup::WakeupRow;
 use crate::report::{DriverRow, LatencyRow, Percentile, RttSummary, StrategyRow};
 
@@ -20,6 +21,8 @@ pub(super) struct Figure {
     pub(super) ping: Option<fn(&PingCell) -> Option<f64>>,
     pub(super) wakeup: Option<fn(&WakeupRow) -> Option<f64>>,
     pub(super) soak: Option<fn(&Phase) -> Option<f64>>,
+    /// Of a stream to a server.
+    pub(super) streamed: Option<fn(&StreamRow) -> Option<f64>>,
 }
 
 /// One row that a gate is judged on.
@@ -30,6 +33,8 @@ pub(super) enum Row<'a> {
     Ping(&'a PingCell),
     Timer(&'a WakeupRow),
     Soak(&'a Phase),
+    /// A stream to a server.
+    Streamed(&'a StreamRow),
 }
 
 /// The round trips of one driver in one cell.
@@ -70,6 +75,7 @@ impl Figure {
             Row::Ping(cell) => self.ping.and_then(|of| of(cell)),
             Row::Timer(timer) => self.wakeup.and_then(|of| of(timer)),
             Row::Soak(phase) => self.soak.and_then(|of| of(phase)),
+            Row::Streamed(row) => self.streamed.and_then(|of| of(row)),
         };
         value.ok_or_else(|| match (row, self.percentile) {
             (Row::Ping(cell), _) if self.name.starts_with('p') => {
@@ -95,6 +101,7 @@ impl Figure {
             ping: None,
             wakeup: None,
             soak: None,
+            streamed: None,
         }
     }
 
@@ -147,6 +154,18 @@ impl Figure {
     const fn soaked(self, of: fn(&Phase) -> Option<f64>) -> Self {
         Self {
             soak: Some(of),
+            ..self
+        }
+    }
+
+    const fn streamed(name: &'static str, unit: Unit, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self::of_none(name, unit).and_streamed(of)
+    }
+
+    /// Also of a stream to a server.
+    const fn and_streamed(self, of: fn(&StreamRow) -> Option<f64>) -> Self {
+        Self {
+            streamed: Some(of),
             ..self
         }
     }
@@ -215,7 +234,8 @@ const FIGURES: &[Figure] = &[
     Figure::echo("messages_per_s", Unit::Number, |e| {
         e.of_row(|row| row.messages_per_s)
     }),
-    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s)),
+    Figure::echo("mib_per_s", Unit::Number, |e| e.of_row(|row| row.mib_per_s))
+        .and_streamed(|s| s.mib_per_s),
     Figure::echo("ratio_low", Unit::Number, |e| e.beside?.ratio_low),
     Figure::echo("ratio_high", Unit::Number, |e| e.beside?.ratio_high),
     Figure::both("ratio", |e| e.beside?.p50_ratio, |s| s.control.ratio),
@@ -224,13 +244,15 @@ const FIGURES: &[Figure] = &[
         |e| e.measured(e.summary.lost),
         |s| Some(s.lost_messages as f64),
     )
-    .and_ping(|c| tried(c, c.lost)),
+    .and_ping(|c| tried(c, c.lost))
+    .and_streamed(|s| told(s.lost)),
     Figure::both(
         "corrupted",
         |e| e.measured(e.summary.corrupted),
         |s| Some(s.integrity.corrupted as f64),
     )
     .and_ping(|c| tried(c, c.corrupted))
+    .and_streamed(|s| told(s.corrupted))
     .soaked(|s| Some(s.senders.iter().map(|sender| sender.corrupted).sum::<u64>() as f64)),
     Figure::stream("accepted_mib_per_s", Unit::Number, |s| s.accepted_mib_per_s),
     Figure::stream("received_mib_per_s", Unit::Number, |s| s.received_mib_per_s),
@@ -239,17 +261,21 @@ const FIGURES: &[Figure] = &[
         Some(s.failed_sends as f64)
     }),
     Figure::stream("dropped", Unit::Number, |s| Some(s.dropped_messages as f64)),
-    Figure::stream("max_queue", Unit::Bytes, |s| Some(s.max_queue_kib * 1024.0)),
+    Figure::stream("max_queue", Unit::Bytes, |s| Some(s.max_queue_kib * 1024.0))
+        .and_streamed(|s| Some(s.max_queue_kib * 1024.0)),
     Figure::stream("pressure_events", Unit::Number, |s| {
         Some(s.pressure_events as f64)
-    }),
+    })
+    .and_streamed(|s| Some(s.pressure_events as f64)),
     Figure::stream("duplicates", Unit::Number, |s| {
         Some(s.integrity.duplicates as f64)
-    }),
+    })
+    .and_streamed(|s| told(s.duplicates)),
     Figure::stream("reordered", Unit::Number, |s| {
         Some(s.integrity.reordered as f64)
     })
-    .and_ping(|c| tried(c, c.reordered)),
+    .and_ping(|c| tried(c, c.reordered))
+    .and_streamed(|s| told(s.reordered)),
     Figure::ping("p75", Unit::Time, |c| percentile_of(c, 75.0)),
     Figure::ping("p90", Unit::Time, |c| percentile_of(c, 90.0)),
     Figure::ping("p99.99", Unit::Time, |c| percentile_of(c, 99.99))
@@ -278,7 +304,27 @@ const FIGURES: &[Figure] = &[
     Figure::ping("retransmits", Unit::Number, |c| {
         c.path.retransmits.map(|count| count as f64)
     }),
+    Figure::streamed("offered", Unit::Number, |s| Some(s.offered as f64)),
+    Figure::streamed("accepted", Unit::Number, |s| Some(s.accepted as f64)),
+    Figure::streamed("refused", Unit::Number, |s| Some(s.refused as f64)),
+    Figure::streamed("evicted", Unit::Number, |s| Some(s.evicted as f64)),
+    Figure::streamed("delivered", Unit::Number, |s| told(s.delivered)),
+    Figure::streamed("gbit_per_s", Unit::Number, |s| s.gbit_per_s),
+    Figure::streamed("queue_delay_p50", Unit::Time, |s| {
+        told(s.queue_delay.p50_ns)
+    }),
+    Figure::streamed("queue_delay_p99", Unit::Time, |s| {
+        told(s.queue_delay.p99_ns)
+    }),
+    Figure::streamed("queue_delay_max", Unit::Time, |s| {
+        told(s.queue_delay.max_ns)
+    }),
 ];
+
+/// What is known only where the server told it, or enough messages were queued.
+fn told(figure: Option<u64>) -> Option<f64> {
+    figure.map(|figure| figure as f64)
+}
 
 /// What a gate judges: in open loop the response, which is what a user of the server sees.
 fn judged(cell: &PingCell) -> &Times {
@@ -313,7 +359,7 @@ fn absent_percentile(name: &str, times: &Times) -> String {
     }
 }
 
-/// A line each: both tables of `bench`, latency, strategy; ping; timers; soak.
+/// A line each: both tables of `bench`, latency, strategy; ping; timers; soak; streams to a server.
 pub(super) fn by_table() -> String {
     let of = |latency: bool, strategy: bool| {
         let names: Vec<&str> = FIGURES
@@ -333,13 +379,14 @@ pub(super) fn by_table() -> String {
             .join(" ")
     };
     format!(
-        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nwakeup: {}\nsoak: {}",
+        "both: {}\nlatency: {}\nstrategy: {}\nping: {}\nwakeup: {}\nsoak: {}\nstream: {}",
         of(true, true),
         of(true, false),
         of(false, true),
         among(|figure| figure.ping.is_some()),
         among(|figure| figure.wakeup.is_some()),
-        among(|figure| figure.soak.is_some())
+        among(|figure| figure.soak.is_some()),
+        among(|figure| figure.streamed.is_some())
     )
 }
 
@@ -376,6 +423,7 @@ impl<'a> Row<'a> {
             Self::Echo(echoes) => &echoes.row.transport,
             Self::Stream(stream) => &stream.transport,
             Self::Ping(cell) => &cell.transport,
+            Self::Streamed(row) => &row.transport,
             Self::Timer(_) | Self::Soak(_) => "",
         }
     }
@@ -384,20 +432,29 @@ impl<'a> Row<'a> {
         match self {
             Self::Echo(_) | Self::Ping(_) | Self::Timer(_) | Self::Soak(_) => None,
             Self::Stream(stream) => Some(&stream.strategy),
+            Self::Streamed(row) => Some(&row.strategy),
         }
     }
 
     pub(super) fn driver(&self) -> Option<&str> {
         match self {
             Self::Echo(echoes) => Some(echoes.driver),
-            Self::Stream(_) | Self::Ping(_) | Self::Timer(_) | Self::Soak(_) => None,
+            Self::Stream(_)
+            | Self::Ping(_)
+            | Self::Timer(_)
+            | Self::Soak(_)
+            | Self::Streamed(_) => None,
         }
     }
 
     /// `none` or `primes`.
     pub(super) fn load(&self) -> Option<&str> {
         match self {
-            Self::Echo(_) | Self::Stream(_) | Self::Ping(_) | Self::Timer(_) => None,
+            Self::Echo(_)
+            | Self::Stream(_)
+            | Self::Ping(_)
+            | Self::Timer(_)
+            | Self::Streamed(_) => None,
             Self::Soak(phase) => Some(&phase.load),
         }
     }
@@ -407,6 +464,7 @@ impl<'a> Row<'a> {
             Self::Echo(echoes) => echoes.row.payload_bytes,
             Self::Stream(stream) => stream.payload_bytes,
             Self::Ping(cell) => cell.payload_bytes,
+            Self::Streamed(row) => row.payload_bytes,
             // Such rows are not chosen by their payload.
             Self::Timer(_) | Self::Soak(_) => 0,
         }
@@ -417,6 +475,7 @@ impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ping(cell) => return write!(f, "{} {} B", cell.address, cell.payload_bytes),
+            Self::Streamed(row) => return write!(f, "{} {} B", row.address, row.payload_bytes),
             Self::Timer(timer) => return write!(f, "CPU {}", timer.cpu),
             Self::Soak(phase) => return write!(f, "load {} #{}", phase.load, phase.repeat + 1),
             Self::Echo(_) | Self::Stream(_) => {}

@@ -23,6 +23,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use socket2::Socket;
 use tautline::Address;
 
 use super::closed::{TICK, Until, closed_loop};
@@ -143,11 +144,7 @@ impl Sender {
             let why = format!("{}: a sender speaks over tcp and uds", plan.address);
             return Err(PingError::setup(why));
         }
-        let targets = Targets::find(&plan.address, &plan.socket, &stop)?;
-        let deadline = Instant::now() + OPEN_LIMIT;
-        let (socket, _) = targets.connect(&plan.socket, deadline, &stop)?;
-        let hello = hello(Mode::Echo, plan.payload_bytes, own);
-        let agreed = shake_hands(&socket, &plan.address, transport, &hello, deadline, &stop)?;
+        let (socket, peer) = open(&plan.address, plan.payload_bytes, &plan.socket, own, &stop)?;
         let timeout_ns = plan.timeout.as_nanos() as u64;
         let flow = Flow::new(
             socket,
@@ -164,7 +161,7 @@ impl Sender {
             record: Record::new(false, Arc::clone(&live), None),
             live,
             flow,
-            peer: agreed.peer,
+            peer,
             plan,
         };
         sender.warm_up(&stop)?;
@@ -251,6 +248,23 @@ impl Sender {
             PingError::setup(format!("{address}: in the warm-up: {}", why.explain()))
         })
     }
+}
+
+/// A connection to a stream server that has agreed to echo messages of that size. It blocks.
+pub(crate) fn open(
+    address: &Address,
+    payload_bytes: usize,
+    socket: &SocketPlan,
+    own: &PeerRecord,
+    stop: &Stop<'_>,
+) -> Result<(Socket, PeerRecord), PingError> {
+    let targets = Targets::find(address, socket, stop)?;
+    let deadline = Instant::now() + OPEN_LIMIT;
+    let (socket, _) = targets.connect(socket, deadline, stop)?;
+    let hello = hello(Mode::Echo, payload_bytes, own);
+    let transport = transport_of(address);
+    let agreed = shake_hands(&socket, address, transport, &hello, deadline, stop)?;
+    Ok((socket, agreed.peer))
 }
 
 type Outcome = (Flow, Record, u64, Option<String>);

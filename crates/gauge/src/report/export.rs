@@ -590,6 +590,7 @@ mod tests {
         report.peer = Some(PeerRecord::of(&report.environment));
         report.cells = sample::ping_report().cells;
         report.ping = report.cells.first().cloned();
+        report.stream = sample::stream_report().stream;
         report.environment = crate::environment::Environment::read();
         assert_eq!(faults(&report), Vec::<String>::new());
     }
@@ -617,6 +618,7 @@ mod tests {
         );
         report.environment = crate::environment::Environment::read();
         report.cells = sample::ping_report().cells;
+        report.stream = sample::stream_report().stream;
         let schema = schema();
         let mut unknown = Vec::new();
         undescribed(&schema, &schema, &document(&report), "", &mut unknown);

@@ -81,6 +81,7 @@ pub(crate) fn report() -> Report {
         strategy: STREAMS.iter().map(strategy_row).collect(),
         ping: None,
         cells: Vec::new(),
+        stream: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
         udp_smoke: smoke(),
@@ -97,6 +98,49 @@ pub(crate) fn report() -> Report {
         interrupted: false,
         error: None,
     }
+}
+
+/// A report of one stream that lost the race against its own producer.
+pub(crate) fn stream_report() -> Report {
+    let mut report = ping_report();
+    report.ping = None;
+    report.cells.clear();
+    report.stream = vec![stream::StreamRow {
+        address: "tcp://10.0.0.5:6001".to_owned(),
+        transport: "tcp".to_owned(),
+        strategy: "keeplatest".to_owned(),
+        payload_bytes: 64,
+        asked_rate_hz: None,
+        offered_per_s: Some(100_000.0),
+        elapsed_s: 10.0,
+        offered: 1_000_000,
+        accepted: 999_000,
+        refused: 1_000,
+        evicted: 99_000,
+        discarded: 0,
+        delivered: Some(900_000),
+        lost: Some(0),
+        duplicates: Some(0),
+        reordered: Some(2),
+        corrupted: Some(0),
+        receiving_s: Some(1.0),
+        mib_per_s: Some(54.93),
+        gbit_per_s: Some(0.4608),
+        queue_delay: stream::QueueDelayRow {
+            count: 800_000,
+            p50_ns: Some(288_000),
+            p95_ns: Some(1_024_000),
+            p99_ns: Some(4_608_000),
+            p999_ns: Some(5_120_000),
+            max_ns: Some(9_216_000),
+        },
+        max_queue_kib: 1_024.0,
+        pressure_events: 18,
+        write_calls: 12_345,
+        accounting_closes: true,
+        error: None,
+    }];
+    report
 }
 
 /// A report of two cells: closed loop over TCP, open loop over UDP with everything that can go wrong.

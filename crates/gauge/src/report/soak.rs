@@ -100,7 +100,7 @@ pub struct Phase {
     pub slow: Vec<Moment>,
     /// The first whole count of the load in this phase.
     pub primes_ns: Option<u64>,
-    /// How long the load had run, and on how many CPUs, when the senders were released.
+    /// On how many CPUs the load ran when the senders were released.
     pub load_cpus: Option<usize>,
 }
 

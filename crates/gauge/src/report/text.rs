@@ -11,6 +11,7 @@ pub mod serve;
 mod smoke;
 pub mod soak;
 mod strategy;
+mod stream;
 mod table;
 pub mod wakeup;
 
@@ -23,6 +24,7 @@ use self::next::next_command;
 use self::ping::ping;
 use self::smoke::{smoke, smoke_runtime};
 use self::strategy::{raw_writer, strategy};
+use self::stream::stream;
 use super::Report;
 use crate::environment::{Doubt, Severity};
 use crate::gate::Outcome;
@@ -42,6 +44,7 @@ pub fn render(report: &Report) -> String {
         smoke(report),
         smoke_runtime(report),
         ping(report),
+        stream(report),
         absent(report),
         gates(report),
         outcome(report),

@@ -1,105 +1,25 @@
 //! UDP clients: one socket and one thread an address, and nothing kept of who has no cookie.
 
-use std::collections::VecDeque;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::os::fd::AsFd as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use tautline::Address;
 
-use super::ServeError;
 use super::clients::Clients;
 use super::cookie::Cookies;
-use super::sessions::{IsNew, Sessions};
+use super::held::Held;
+use super::sessions::{IsNew, Session, Sessions};
 use super::sink::SEQUENCE_LIMIT;
+use super::udp::UdpSocket;
 use crate::clock::now_ns;
-use crate::sys::datagram::{Origin, recvmsg, sendmsg, tell_local_address, wait_readable};
+use crate::sys::datagram::Origin;
 use crate::wire::{
     DATAGRAM_LIMIT_BYTES, HEADER_BYTES, HELLO_DATAGRAM_BYTES, Header, Hello, Kind, PeerRecord,
     Refusal, Welcome,
 };
-
-/// A socket of datagrams from anybody.
-#[derive(Debug)]
-pub(super) struct UdpSocket {
-    socket: Socket,
-    address: Address,
-}
-
-impl UdpSocket {
-    /// Listens on the first address of the host that can be had.
-    pub(super) fn bind(address: &Address) -> Result<Self, ServeError> {
-        let failed = |cause: io::Error| {
-            let advice = match cause.kind() {
-                io::ErrorKind::AddrInUse => {
-                    "; another process listens there, choose another port, or 0 for a free one"
-                }
-                io::ErrorKind::AddrNotAvailable => "; no interface of this machine has it",
-                _ => "",
-            };
-            let address = address.clone();
-            ServeError::ListenUdp {
-                address,
-                cause,
-                advice,
-            }
-        };
-        let Address::Udp { host, port } = address else {
-            return Err(failed(io::ErrorKind::Unsupported.into()));
-        };
-        let mut failure = io::ErrorKind::NotFound.into();
-        for local in (host.as_str(), *port).to_socket_addrs().map_err(failed)? {
-            match bind_at(local) {
-                Ok(socket) => {
-                    let local = socket.local_addr().map_err(failed)?.as_socket();
-                    let address = local.map_or_else(|| address.clone(), Address::udp);
-                    return Ok(Self { socket, address });
-                }
-                Err(cause) => failure = cause,
-            }
-        }
-        Err(failed(failure))
-    }
-
-    /// Where it listens.
-    pub(super) fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// Wakes whoever receives.
-    pub(super) fn shut_down(&self) {
-        // It says that the socket is not connected, and does it all the same.
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
-    }
-
-    /// Sends what somebody else could forge: a datagram that seems to come from this server.
-    #[cfg(test)]
-    pub(super) fn send_as_if_asked(&self, datagram: &[u8], to: SocketAddr) {
-        self.socket.send_to(datagram, &to.into()).unwrap();
-    }
-
-    fn recv(&self, buffer: &mut [u8], wait: bool) -> io::Result<(usize, Origin)> {
-        recvmsg(self.socket.as_fd(), buffer, wait)
-    }
-}
-
-fn bind_at(local: SocketAddr) -> io::Result<Socket> {
-    let domain = Domain::for_address(local);
-    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-    if local.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    if local.ip().is_unspecified() {
-        tell_local_address(socket.as_fd(), local.is_ipv6())?;
-    }
-    socket.bind(&local.into())?;
-    Ok(socket)
-}
 
 /// Answers until the responder is stopped.
 pub(super) fn serve(socket: &UdpSocket, clients: &Arc<Clients>) {
@@ -135,7 +55,7 @@ pub(super) fn serve(socket: &UdpSocket, clients: &Arc<Clients>) {
             Err(error) => {
                 clients
                     .notices()
-                    .say(|| format!("receive on {}: {error}", socket.address));
+                    .say(|| format!("receive on {}: {error}", socket.address()));
                 thread::sleep(TROUBLE_PAUSE);
             }
         }
@@ -260,7 +180,7 @@ impl<'a> Desk<'a> {
         let counts = self
             .sessions
             .known((source, header.word))
-            .map(super::sessions::Session::counts)
+            .map(Session::counts)
             .unwrap_or_default();
         let header = Header {
             kind: Kind::Counts,
@@ -321,7 +241,7 @@ impl<'a> Desk<'a> {
 
     fn send(&self, socket: &UdpSocket, bytes: &[u8], origin: &Origin) {
         // No room, or nowhere to go: to the client it is lost, as anywhere on the way.
-        if sendmsg(socket.socket.as_fd(), bytes, origin).is_err() {
+        if socket.answer(bytes, origin).is_err() {
             self.drop_one();
         }
     }
@@ -349,56 +269,6 @@ fn fitting(record: PeerRecord) -> PeerRecord {
     }
 }
 
-/// Replies that wait for their time, first to last: the delay is the same for all.
-#[derive(Default)]
-struct Held {
-    replies: VecDeque<(u64, Vec<u8>, Origin)>,
-    bytes: usize,
-}
-
-impl Held {
-    /// The next datagram; `None` when a reply is due before one comes.
-    fn receive(
-        &self,
-        socket: &UdpSocket,
-        buffer: &mut [u8],
-    ) -> io::Result<Option<(usize, Origin)>> {
-        let Some(&(due_ns, ..)) = self.replies.front() else {
-            return socket.recv(buffer, true).map(Some);
-        };
-        let left_ns = due_ns.saturating_sub(now_ns());
-        if left_ns > SPIN_NS {
-            let timeout = Duration::from_nanos(left_ns - SPIN_NS);
-            wait_readable(socket.socket.as_fd(), timeout)?;
-        }
-        match socket.recv(buffer, false) {
-            Ok(received) => Ok(Some(received)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Keeps a reply; `false` if there is no room.
-    fn hold(&mut self, due_ns: u64, datagram: &[u8], origin: Origin) -> bool {
-        if self.bytes + datagram.len() > HELD_BYTES || self.replies.len() >= HELD_REPLIES {
-            return false;
-        }
-        self.bytes += datagram.len();
-        self.replies.push_back((due_ns, datagram.to_vec(), origin));
-        true
-    }
-
-    /// The first reply, if its time has come.
-    fn due(&mut self, now_ns: u64) -> Option<(Vec<u8>, Origin)> {
-        self.replies
-            .front()
-            .filter(|(due_ns, ..)| *due_ns <= now_ns)?;
-        let (_, datagram, origin) = self.replies.pop_front()?;
-        self.bytes -= datagram.len();
-        Some((datagram, origin))
-    }
-}
-
 /// Holds any datagram.
 const BUFFER_BYTES: usize = 65_536;
 
@@ -407,13 +277,6 @@ const SESSIONS_A_CLIENT: usize = 4;
 
 /// Bytes kept free in a welcome for a refusal's words.
 const REFUSAL_ROOM: usize = 200;
-
-/// Most bytes and replies that are held for `reply_delay`; more are dropped, as a network would.
-const HELD_BYTES: usize = 64 * 1024 * 1024;
-const HELD_REPLIES: usize = 65_536;
-
-/// How long before its time a reply is waited for awake: above the usual lateness of a sleeper.
-const SPIN_NS: u64 = 100_000;
 
 /// After an error of the socket that is not a datagram's.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(10);

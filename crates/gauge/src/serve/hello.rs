@@ -158,4 +158,20 @@ mod tests {
             )
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            mut bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            ours: bool,
+        ) {
+            if ours && bytes.len() > 8 {
+                // Far enough to reach what is behind length and magic.
+                let length = bytes.len() as u32 - 4;
+                bytes[..4].copy_from_slice(&length.to_be_bytes());
+                bytes[4..8].copy_from_slice(&wire::MAGIC);
+            }
+            let _ = parse(&bytes);
+        }
+    }
 }

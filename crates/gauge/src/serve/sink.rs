@@ -217,4 +217,24 @@ mod tests {
         let why = sink.came(&[0xff; 32], 5).unwrap_err();
         assert!(why.contains("4294967295"), "{why}");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_all_are_counted(
+            chunks in proptest::collection::vec(
+                proptest::collection::vec(0_u8..20, 0..60),
+                0..8,
+            ),
+        ) {
+            let mut sink = Sink::new(16);
+            let mut bytes = 0;
+            for chunk in &chunks {
+                bytes += chunk.len() as u64;
+                if sink.came(chunk, 5).is_err() {
+                    break;
+                }
+            }
+            proptest::prop_assert_eq!(sink.bytes, bytes);
+        }
+    }
 }

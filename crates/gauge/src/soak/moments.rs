@@ -6,6 +6,7 @@ use super::protocol::{Sent, SlowPing};
 use crate::clock::now_ns;
 use crate::moments::Moments;
 use crate::report::soak::{Moment, SlowSender};
+use crate::report::utc;
 
 /// The slowest, each with everybody who was held up by it and what the kernel counted meanwhile.
 pub(super) fn moments(sent: &[Sent], machine: &Moments) -> Vec<Moment> {
@@ -20,7 +21,7 @@ pub(super) fn moments(sent: &[Sent], machine: &Moments) -> Vec<Moment> {
         .into_iter()
         .map(|group| {
             let (_, slowest) = group[0];
-            let wall_ns = u128::try_from(i128::from(slowest.sent_ns) + wall_minus_monotonic_ns);
+            let wall_ms = (i128::from(slowest.sent_ns) + wall_minus_monotonic_ns) / 1_000_000;
             let mut senders: Vec<SlowSender> = group
                 .iter()
                 .map(|&(index, ping)| SlowSender {
@@ -34,7 +35,7 @@ pub(super) fn moments(sent: &[Sent], machine: &Moments) -> Vec<Moment> {
             Moment {
                 rtt_ns: slowest.rtt_ns,
                 sent_ns: slowest.sent_ns,
-                at: utc(wall_ns.unwrap_or(0)),
+                at: utc::rfc3339_ms(u64::try_from(wall_ms).unwrap_or(0)),
                 senders,
                 around: machine.around(slowest.sent_ns, slowest.sent_ns + slowest.rtt_ns),
             }
@@ -65,29 +66,6 @@ fn grouped(sent: &[Sent]) -> Vec<Vec<(usize, SlowPing)>> {
         }
     }
     groups
-}
-
-/// RFC 3339 with milliseconds. Counts years from March, so that the leap day is the last of one.
-fn utc(since_epoch_ns: u128) -> String {
-    const DAYS_IN_400_YEARS: u64 = 146_097;
-    let since_epoch_ms = u64::try_from(since_epoch_ns / 1_000_000).unwrap_or(0);
-    let (since_epoch_s, millis) = (since_epoch_ms / 1_000, since_epoch_ms % 1_000);
-    // 1970-01-01 is day 719,468 from 0000-03-01.
-    let days = since_epoch_s / 86_400 + 719_468;
-    let day_of_era = days % DAYS_IN_400_YEARS;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = days / DAYS_IN_400_YEARS * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (
-        since_epoch_s / 3_600 % 24,
-        since_epoch_s / 60 % 60,
-        since_epoch_s % 60,
-    );
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
 /// As many as the report shows.
@@ -138,10 +116,5 @@ mod tests {
         assert_eq!(moments[0].senders[0].sender, 2);
         assert_eq!(moments[0].around, None);
         assert!(moments[0].at.ends_with('Z'));
-    }
-
-    #[test]
-    fn the_wall_clock_is_utc_with_milliseconds() {
-        assert_eq!(utc(951_782_399_007_000_000), "2000-02-28T23:59:59.007Z");
     }
 }

@@ -28,6 +28,10 @@ impl Trace {
                 FOLDERS[0]
             )
         })?;
+        Self::open_in(folder, over_ns)
+    }
+
+    fn open_in(folder: &Path, over_ns: u64) -> Result<Self, String> {
         let open = |name: &str| {
             let path = folder.join(name);
             let opened = OpenOptions::new().write(true).open(&path);
@@ -52,11 +56,10 @@ impl Trace {
     #[cold]
     fn stop(&mut self, sequence: u64, rtt_ns: u64) {
         self.stopped = true;
-        // A trace that cannot be marked any more has been taken away: the pings go on.
-        let _ = writeln!(
-            self.marker,
-            "tautline soak: ping {sequence} took {rtt_ns} ns"
-        );
+        // One write is one mark. A trace that cannot be marked any more has been taken away: the
+        // pings go on.
+        let mark = format!("tautline soak: ping {sequence} took {rtt_ns} ns\n");
+        let _ = self.marker.write_all(mark.as_bytes());
         let _ = self.switch.write_all(b"0");
     }
 }
@@ -69,3 +72,33 @@ fn folder() -> Option<&'static Path> {
 }
 
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_first_ping_above_the_limit_marks_the_trace_and_stops_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (marker, switch) = ("trace_marker", "tracing_on");
+        fs::write(folder.path().join(marker), "").unwrap();
+        fs::write(folder.path().join(switch), "1").unwrap();
+        let mut trace = Trace::open_in(folder.path(), 5_000).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        trace.judge(1, 5_000);
+        assert_eq!((read(marker).as_str(), read(switch).as_str()), ("", "1"));
+        trace.judge(2, 5_001);
+        trace.judge(3, 9_999);
+        assert_eq!(read(marker), "tautline soak: ping 2 took 5001 ns\n");
+        assert_eq!(read(switch), "0");
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = Trace::open_in(folder.path(), 1).unwrap_err();
+        assert!(why.contains("/trace_marker: "), "{why}");
+    }
+}

@@ -13,9 +13,14 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
         .iter()
         .any(|doubt| doubt.code == "wake-cost");
     let pinged = !report.cells.is_empty();
+    let streamed = !report.stream.is_empty();
     let anew = [
         typed.first().copied().unwrap_or("tautline"),
-        if pinged { "ping" } else { "bench" },
+        match (pinged, streamed) {
+            (true, _) => "ping",
+            (false, true) => "stream",
+            (false, false) => "bench",
+        },
     ];
     let (command, more): (&[&str], &[&str]) = if waking && !has("--stay-awake") {
         (&typed, &["--stay-awake"])
@@ -28,7 +33,7 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
         (&typed, &["--json", "report.json"])
     } else if pinged && !has("--samples") {
         (&typed, &["--samples", "samples.csv"])
-    } else if !pinged && !has("--repeats") {
+    } else if !pinged && !streamed && !has("--repeats") {
         (&typed, &["--repeats", "8"])
     } else {
         (&anew, &["--help"])

@@ -303,7 +303,7 @@ fn path(cell: &PingCell) -> String {
     line
 }
 
-fn peer_line(peer: &PeerRecord, same_host: Option<bool>) -> String {
+pub(super) fn peer_line(peer: &PeerRecord, same_host: Option<bool>) -> String {
     let mut parts = vec![format!("tautline {}", peer.version)];
     parts.extend(peer.host.iter().map(|host| format!("on {host}")));
     parts.extend(peer.cpu.clone());

@@ -1,5 +1,7 @@
 //! Clients that stall, flood, send garbage, half a message, or come in crowds.
 
+use std::thread;
+
 use super::*;
 
 /// Whoever else does what, this one is served.

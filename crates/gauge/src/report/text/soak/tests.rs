@@ -126,3 +126,93 @@ fn more_terminals_than_a_page_is_wide_come_below() {
     assert!(text.contains("\n                  Terminal 6    Terminal 7\n"));
     assert_eq!(text.matches("15.617s").count(), 1);
 }
+
+#[test]
+fn what_stands_below_the_table_fits_the_page_and_says_what_was_refused() {
+    use crate::moments::Coincidence;
+    use crate::report::soak::{KernelLine, Load, Moment, Ratio, Rtt, Setting, SlowSender};
+
+    let mut soak = four_kernels()[0].clone();
+    soak.setting = Setting {
+        senders: 4,
+        pings: 1_000_000,
+        payload_bytes: 4,
+        address: Some("tcp://127.0.0.1:38211".to_owned()),
+        own_receiver: true,
+        receiver_sched: "fifo:10".to_owned(),
+        receiver_sched_effective: Some("other".to_owned()),
+        receiver_sched_refused: Some("fifo:10 is refused: it takes CAP_SYS_NICE".to_owned()),
+        ..Setting::default()
+    };
+    soak.load = Load {
+        limit: Some(10_000_000_000),
+        primes: Some(455_052_511),
+        time_ns: Some(15_617_000_000),
+        alone_ns: Some(7_100_000_000),
+        threads: 2,
+        sched: Some("idle".to_owned()),
+    };
+    soak.ratios = vec![Ratio {
+        figure: "mean".to_owned(),
+        ratio: 2.17,
+        ratio_low: Some(2.1),
+        ratio_high: Some(2.25),
+        idle_slices: 28,
+        loaded_slices: 60,
+    }];
+    soak.kernel = KernelLine {
+        release: Some("6.1.82".to_owned()),
+        autogroup: Some(true),
+        ..KernelLine::default()
+    };
+    for phase in &mut soak.rounds {
+        phase.rtt = Rtt {
+            count: 4_000_000,
+            p50_ns: Some(999_999_900),
+            p99_ns: Some(999_999_900),
+            p999_ns: Some(999_999_900),
+            p9999_ns: Some(999_999_900),
+            p99999_ns: None,
+            max_ns: Some(999_999_900),
+            ..Rtt::default()
+        };
+        phase.over_1ms = 4_000_000;
+        phase.slow = vec![Moment {
+            rtt_ns: 19_999_000,
+            sent_ns: 17_838_439_000_000,
+            at: "2026-11-30T15:43:47.731Z".to_owned(),
+            senders: (1..=4)
+                .map(|sender| SlowSender {
+                    sender,
+                    rtt_ns: 19_000_000,
+                    sequence: 7,
+                    cpu: Some(sender % 2),
+                })
+                .collect(),
+            around: Some(Coincidence {
+                over_ms: 100.2,
+                interrupts: Some(66),
+                softirqs: Some(35_772),
+                context_switches: Some(35_796),
+                throttled_periods: None,
+                steal_ticks: Some(0),
+                ..Coincidence::default()
+            }),
+        }];
+    }
+    let text = details(&soak);
+    for line in text.lines() {
+        assert!(line.len() <= 100, "{}: {line}", line.len());
+    }
+    for said in [
+        "full / no load within this run: mean 2.17 (2.10 to 2.25); medians over slices of one second of",
+        "count of primes up to 10000000000: 455052511, on 2 threads as idle; beside the pings 15.617 s",
+        "receiver as other at tcp://127.0.0.1:38211 (fifo:10 is refused: it takes CAP_SYS_NICE);",
+        "each process in a",
+        "kernel 6.1.82, preemption unknown, HZ unknown,",
+        "autogroup on, rt_runtime unknown",
+        "15:43:47.731  17838.439  1,2,3,4    1,0,1,0",
+    ] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+}
