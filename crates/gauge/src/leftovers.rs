@@ -1,11 +1,14 @@
-//! What a run leaves in the file system while it lasts, so that a program that ends at once can take it
-//! away.
+//! What a run leaves while it lasts, files and processes, so that a program that ends at once can take
+//! it away.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::sys;
+
 static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static GROUPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// A file or folder of ours; gone with everything in it when this is dropped.
 #[derive(Debug)]
@@ -36,6 +39,24 @@ impl Drop for Leftover {
 /// Takes all of it away: for a program that ends without unwinding.
 pub fn remove_all() {
     paths().drain(..).for_each(|path| remove(&path));
+    for leader in groups().drain(..) {
+        // It may have ended by itself.
+        let _ = sys::process::kill_group(leader, libc::SIGKILL);
+    }
+}
+
+/// A group of processes that we started, by its leader; [`group_ended`] when it has been waited for.
+pub(crate) fn group_started(leader: u32) {
+    groups().push(leader);
+}
+
+/// The number may be somebody else's from now on.
+pub(crate) fn group_ended(leader: u32) {
+    groups().retain(|&group| group != leader);
+}
+
+fn groups() -> MutexGuard<'static, Vec<u32>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn remove(path: &Path) {

@@ -13,6 +13,7 @@ mod handshake;
 mod hdr;
 mod live;
 mod load;
+mod lookup;
 mod message;
 mod outstanding;
 mod percentile;

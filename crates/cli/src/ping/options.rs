@@ -73,8 +73,9 @@ pub(crate) struct PingCommand {
     #[arg(long, value_name = "TIME", value_parser = values::seconds)]
     pub(super) wait_for_server: Option<Duration>,
 
-    /// Keep the machine or the way busy meanwhile: none, stream[:N] (one-way streams to the same
-    /// server), or a command for `sh -c`, ended with its process group
+    /// Keep the machine or the way busy meanwhile: none, primes (a count on every CPU, in the
+    /// idle class), stream[:N] (one-way streams to the same server), or a command for `sh -c`, ended
+    /// with its process group
     #[arg(long, value_name = "LOAD", default_value = "none", value_parser = own::load)]
     pub(super) load: Load,
 

@@ -34,6 +34,7 @@ pub(super) fn load(text: &str) -> Result<Load, String> {
     match text {
         "" => Err("it is empty".to_owned()),
         "none" => Ok(Load::None),
+        "primes" => Ok(Load::Primes),
         "stream" => Ok(Load::Stream(1)),
         _ => match text.strip_prefix("stream:") {
             Some(streams) => quantity::count(streams)
@@ -122,7 +123,10 @@ mod tests {
 
     #[test]
     fn a_load_is_one_of_our_words_or_a_command() {
-        assert_eq!(load("none"), Ok(Load::None));
+        assert_eq!(
+            (load("none"), load("primes")),
+            (Ok(Load::None), Ok(Load::Primes))
+        );
         assert_eq!(load("stream:4"), Ok(Load::Stream(4)));
         assert_eq!(
             load("yes >/dev/null"),

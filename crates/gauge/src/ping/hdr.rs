@@ -27,6 +27,7 @@ pub(crate) fn write(file: File, started_at: SystemTime, intervals: &[Interval]) 
     let mut serializer = V2DeflateSerializer::new();
     let seconds = started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
         .add_comment("round trips in nanoseconds, by tautline ping")
         .with_start_time(UNIX_EPOCH + seconds)
         .with_base_time(UNIX_EPOCH + seconds)

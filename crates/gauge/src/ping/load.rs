@@ -15,6 +15,9 @@ use super::handshake;
 use super::plan::{Load, PingPlan, transport_of};
 use super::socket::Targets;
 use super::{PingError, Stop};
+use crate::leftovers;
+use crate::plan::Sched;
+use crate::primes::{self, Counting};
 use crate::sys;
 use crate::wire::{Mode, PeerRecord};
 
@@ -22,6 +25,7 @@ use crate::wire::{Mode, PeerRecord};
 #[derive(Debug)]
 pub(crate) enum Running {
     Nothing,
+    Primes(Counting),
     Streams(Streams),
     Command(Group),
 }
@@ -36,6 +40,9 @@ impl Running {
     ) -> Result<Self, PingError> {
         match &plan.load {
             Load::None => Ok(Self::Nothing),
+            Load::Primes => count_primes()
+                .map(Self::Primes)
+                .map_err(|cause| PingError::setup(format!("--load primes: {cause}"))),
             Load::Stream(streams) => {
                 Streams::start(*streams, plan, address, own, stop).map(Self::Streams)
             }
@@ -49,6 +56,9 @@ impl Running {
     pub(crate) fn complaint(&mut self) -> Option<String> {
         match self {
             Self::Nothing => None,
+            Self::Primes(counting) => counting
+                .refused()
+                .map(|why| format!("the prime count runs as other, not idle: {why}")),
             Self::Streams(streams) => streams
                 .broke
                 .load(Ordering::Relaxed)
@@ -59,6 +69,20 @@ impl Running {
             },
         }
     }
+}
+
+/// Returns once it runs.
+fn count_primes() -> io::Result<Counting> {
+    let threads = sys::sched::affinity()?.len();
+    let counting = Counting::start(&primes::Plan {
+        repeat: true,
+        ..primes::Plan::once(PRIMES_LIMIT, threads, Sched::Idle)
+    })?;
+    let deadline = Instant::now() + CONNECT_LIMIT;
+    while counting.cpus_seen() < threads && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(counting)
 }
 
 /// One-way streams to the server, as fast as they go.
@@ -167,6 +191,7 @@ impl Group {
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()?;
+        leftovers::group_started(child.id());
         Ok(Self { child })
     }
 
@@ -186,9 +211,12 @@ impl Drop for Group {
         // What ignored the first signal, and what the shell left behind.
         self.signal(libc::SIGKILL);
         let _ = self.child.wait();
+        leftovers::group_ended(self.child.id());
     }
 }
 
+/// Hours of counting.
+const PRIMES_LIMIT: u64 = 1_000_000_000_000;
 /// Large enough that the way is what limits, not the calls.
 const MESSAGE_BYTES: usize = 64 * 1_024;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
