@@ -5,7 +5,7 @@ mod plan;
 
 use tautline_gauge::environment::Environment;
 use tautline_gauge::plan::Plan;
-use tautline_gauge::report::Report;
+use tautline_gauge::report::{Report, SmokeClass, SmokeVerdict};
 use tautline_gauge::run::{self, BenchErrorKind, BenchResult};
 
 pub(crate) use self::options::BenchCommand;
@@ -51,8 +51,22 @@ impl BenchCommand {
             output.label.clone(),
         );
         let (report, gates) = judged(report, &output.fail_if);
+        let smoke = smoke_is_clean(&report);
         let written = outputs.write(&report).map_err(Failure::report);
-        Ok(signal.or(failed).or_else(|| written.err()).unwrap_or(gates))
+        Ok(signal
+            .or(failed)
+            .or_else(|| written.err())
+            .or_else(|| smoke.err())
+            .unwrap_or(gates))
+    }
+}
+
+/// A payload that does not pass is a check that failed, whoever is to blame.
+fn smoke_is_clean(report: &Report) -> Result<(), Exit> {
+    let clean = |verdict: &SmokeVerdict| verdict.classification == SmokeClass::None;
+    match report.udp_smoke_verdicts.iter().all(clean) {
+        true => Ok(()),
+        false => Err(Exit::CheckFailed),
     }
 }
 
@@ -65,7 +79,11 @@ fn measure(plan: &Plan, interrupt: &Interrupt) -> BenchResult {
 
 /// A run that measured nothing is no success, however well it went.
 fn nothing_to_measure(result: &BenchResult) -> Option<Exit> {
-    if result.interrupted || !result.latency.is_empty() || !result.strategy.is_empty() {
+    if result.interrupted
+        || !result.latency.is_empty()
+        || !result.strategy.is_empty()
+        || !result.udp_smoke.is_empty()
+    {
         return None;
     }
     let reasons: Vec<String> = result
@@ -99,6 +117,8 @@ fn report_of(
         seed,
         latency: result.latency,
         strategy: result.strategy,
+        udp_smoke: result.udp_smoke,
+        udp_smoke_verdicts: result.udp_smoke_verdicts,
         absent: result.absent,
         interrupted: result.interrupted,
         error: result.error.map(|error| error.to_string()),

@@ -55,6 +55,8 @@ pub(crate) fn report(
         stream: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: Vec::new(),
         gates: Vec::new(),
         interrupted: false,

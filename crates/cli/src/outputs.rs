@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) enum CsvTable {
     Latency,
     Strategy,
+    UdpSmoke,
 }
 
 /// Every output of one run, open.
@@ -69,6 +70,7 @@ impl Outputs {
             let bytes = match table {
                 CsvTable::Latency => rendered(|to| export::latency_csv(report, to))?,
                 CsvTable::Strategy => rendered(|to| export::strategy_csv(report, to))?,
+                CsvTable::UdpSmoke => rendered(|to| export::smoke_csv(report, to))?,
             };
             writes.push((csv, bytes));
         }
@@ -130,6 +132,7 @@ fn worth_a_page(report: &Report) -> bool {
         || !report.strategy.is_empty()
         || !report.cells.is_empty()
         || !report.stream.is_empty()
+        || !report.udp_smoke.is_empty()
 }
 
 /// A regular file is cut to what is written now; a pipe or a device has nothing to cut.

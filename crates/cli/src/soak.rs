@@ -3,8 +3,6 @@
 mod options;
 mod process;
 
-use std::time::Duration;
-
 use tautline_gauge::environment::{Doubt, Environment, Severity};
 use tautline_gauge::report::text::soak::{details, markdown, table};
 use tautline_gauge::report::{PlacementRecord, Report, ThreadRecord};
@@ -37,7 +35,7 @@ impl SoakCommand {
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
         let started_at = started_at::now();
         let environment = Environment::read();
-        announce(bound.max(ALWAYS_ANNOUNCED));
+        announce(bound);
         let result = measure(&plan, &environment, &interrupt);
         let failed = result.error.as_ref().map(|error| {
             say(format_args!("tautline: {error}"));
@@ -162,6 +160,3 @@ fn report_of(
         ..report
     }
 }
-
-/// Said always: nothing else is printed before the end, and a script waits for it.
-const ALWAYS_ANNOUNCED: Duration = Duration::from_secs(11);

@@ -17,6 +17,8 @@ pub struct Plan {
     pub latency: Option<LatencyPlan>,
     /// The strategy table, if it was asked for.
     pub strategy: Option<StrategyPlan>,
+    /// The UDP payload smoke test, if it was asked for.
+    pub smoke: Option<SmokePlan>,
     /// Where threads run and how the machine is held.
     pub placement: PlacementPlan,
     /// Where to listen, at most one address a transport; absent transports get an ephemeral loopback
@@ -31,19 +33,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Both tables at the defaults of the command line.
+    /// All tables at the defaults of the command line.
     pub fn full(seed: u64) -> Self {
         Self {
             latency: Some(LatencyPlan::default()),
             strategy: Some(StrategyPlan::default()),
+            smoke: Some(SmokePlan::default()),
             placement: PlacementPlan::default(),
             bind: Vec::new(),
             seed,
         }
     }
 
-    /// Both tables within about 25 s on any machine: small and large payloads, every transport,
-    /// strategy and driver, one run each.
+    /// The latency and the strategy table within about 25 s on any machine: small and large payloads,
+    /// every transport, strategy and driver, one run each.
     ///
     /// The counts are upper limits; a short calibration and the budgets decide how much of them is
     /// done. Ten rounds are the least that is kept, so that every ratio has its interval.
@@ -64,6 +67,7 @@ impl Plan {
                 budget: Some(Duration::from_secs(10)),
                 ..StrategyPlan::default()
             }),
+            smoke: None,
             ..Self::full(seed)
         }
     }
@@ -79,6 +83,9 @@ impl Plan {
         }
         if let Some(strategy) = &self.strategy {
             strategy.check()?;
+        }
+        if let Some(smoke) = &self.smoke {
+            smoke.check()?;
         }
         self.placement.check()?;
         self.check_bind()?;
@@ -98,7 +105,11 @@ impl Plan {
             .strategy
             .as_ref()
             .map_or(Duration::ZERO, StrategyPlan::duration_bound);
-        EVIDENCE_BOUND + latency + strategy
+        let smoke = self
+            .smoke
+            .as_ref()
+            .map_or(Duration::ZERO, SmokePlan::duration_bound);
+        EVIDENCE_BOUND + latency + strategy + smoke
     }
 
     /// The transports that any table needs.
@@ -411,6 +422,69 @@ pub enum OnRefused {
     Sleep(Duration),
 }
 
+/// The UDP payload smoke test.
+#[derive(Debug, Clone)]
+pub struct SmokePlan {
+    /// Payload bytes, in the order of the table.
+    pub sizes: Vec<usize>,
+    /// Echoes of each size over each path.
+    pub iterations: u64,
+    /// Echoes before them that are not counted.
+    pub warmup: u64,
+    /// How long a reply may take.
+    pub timeout: Duration,
+}
+
+impl Default for SmokePlan {
+    fn default() -> Self {
+        Self {
+            sizes: SMOKE_SIZES.to_vec(),
+            iterations: 1_000,
+            warmup: 100,
+            timeout: Duration::from_secs(1),
+        }
+    }
+}
+
+impl SmokePlan {
+    fn check(&self) -> Result<(), PlanError> {
+        check_list("--sizes", &self.sizes)?;
+        for &size in &self.sizes {
+            if size > DATAGRAM_PAYLOAD_LIMIT_BYTES {
+                return Err(PlanError::new(
+                    "--sizes",
+                    format!(
+                        "{size}: a datagram carries {DATAGRAM_PAYLOAD_LIMIT_BYTES} bytes at most"
+                    ),
+                ));
+            }
+            let (least, most) = (PAYLOAD_LEAST_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES);
+            check_range("--sizes", size as u64, least as u64, most as u64)?;
+        }
+        check_range("--iterations", self.iterations, 1, MOST_ITERATIONS)?;
+        check_range("--warmup", self.warmup, 0, MOST_ITERATIONS)?;
+        if self.timeout.is_zero() || self.timeout > MOST_TIMEOUT {
+            return Err(PlanError::new(
+                "--timeout",
+                "more than 0, at most 1 min".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn duration_bound(&self) -> Duration {
+        self.sizes
+            .iter()
+            .map(|&size| multiply(self.path_bound(size), SMOKE_PATHS))
+            .sum()
+    }
+
+    /// What one path of one payload takes where every reply comes.
+    pub(crate) fn path_bound(&self, payload_bytes: usize) -> Duration {
+        multiply(echo_bound(payload_bytes), self.warmup + self.iterations) + SETUP_BOUND
+    }
+}
+
 /// Where threads run and how the machine is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementPlan {
@@ -574,6 +648,10 @@ pub const DATAGRAM_PAYLOAD_LIMIT_BYTES: usize = 65_507;
 pub const CONTENT_PASS_MESSAGES: u64 = 32;
 
 const FULL_SIZES: [usize; 6] = [64, 256, 1_024, 4_096, 16_384, 65_536];
+const SMOKE_SIZES: [usize; 4] = [1_024, 4_096, 16_384, DATAGRAM_PAYLOAD_LIMIT_BYTES];
+/// Raw sockets, reliable, besteffort.
+const SMOKE_PATHS: u64 = 3;
+const MOST_TIMEOUT: Duration = Duration::from_secs(60);
 const QUICK_SIZES: [usize; 2] = [64, 16_384];
 
 /// Each run keeps one record for the CSV, each round one pair of figures: these keep them countable.

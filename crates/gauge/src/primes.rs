@@ -113,6 +113,7 @@ impl Counting {
             started: Instant::now(),
             stop: AtomicBool::new(false),
             cpus_seen: CpuSet::default(),
+            segments: AtomicU64::new(0),
             rounds: Mutex::new(Rounds::new(&chunks, plan.from)),
             changed: Condvar::new(),
         });
@@ -177,10 +178,27 @@ impl Counting {
         self.shared.is_over(&self.shared.rounds())
     }
 
+    /// Whether it ends by itself, after one whole count.
+    #[must_use]
+    pub fn finishes(&self) -> bool {
+        !self.shared.repeat
+    }
+
+    /// How many numbers it has been through so far, those of unfinished chunks included.
+    fn numbers(&self) -> u64 {
+        self.shared.segments.load(Ordering::Relaxed) * self.shared.base.segment_numbers()
+    }
+
     /// How far the count in progress has got.
     #[must_use]
     pub fn reached(&self) -> Reached {
         self.shared.rounds().reached(&self.shared.chunks)
+    }
+
+    /// Begins at the beginning, now, on threads that run already; [`Counted::first`] is the first whole
+    /// count from here on.
+    pub fn restart(&self) {
+        self.shared.rounds().restart(self.shared.started.elapsed());
     }
 
     /// Waits until a whole count ends, or for so long.
@@ -261,6 +279,8 @@ struct Shared {
     started: Instant,
     stop: AtomicBool,
     cpus_seen: CpuSet,
+    /// Segments begun, whatever became of them.
+    segments: AtomicU64,
     rounds: Mutex<Rounds>,
     changed: Condvar,
 }
@@ -274,7 +294,10 @@ impl Shared {
                 return;
             };
             let (start, end) = self.chunks.range(task.chunk);
-            let at_segment = || self.cpus_seen.add(sys::sched::getcpu());
+            let at_segment = || {
+                self.cpus_seen.add(sys::sched::getcpu());
+                self.segments.fetch_add(1, Ordering::Relaxed);
+            };
             let Some(primes) = desk.count(&self.base, start, end, &self.stop, at_segment) else {
                 return;
             };

@@ -7,12 +7,16 @@ pub mod export;
 pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
+mod smoke;
 pub mod soak;
 pub mod stream;
 pub mod text;
 pub mod wakeup;
 
 use serde::Serialize;
+use tautline::{LinkStatistics, SendStatistics};
+
+pub use self::smoke::{KernelUdp, SmokeClass, SmokeRow, SmokeRuntime, SmokeVerdict};
 
 use crate::environment::{Doubt, Environment, Evidence};
 use crate::gate::Verdict;
@@ -54,6 +58,10 @@ pub struct Report {
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
     pub strategy: Vec<StrategyRow>,
+    /// The UDP payload smoke test, one row per path and payload.
+    pub udp_smoke: Vec<SmokeRow>,
+    /// Its verdicts, one per payload.
+    pub udp_smoke_verdicts: Vec<SmokeVerdict>,
     /// Round trips to a server, the first cell of `cells`.
     pub ping: Option<ping::PingCell>,
     /// Round trips to a server, one cell for each address and payload.
@@ -428,6 +436,57 @@ pub struct EndStatistics {
     pub received_messages: u64,
     /// Their payload.
     pub received_payload_bytes: u64,
+}
+
+impl EndStatistics {
+    /// The sending half of a link.
+    pub(crate) fn of_sending(sending: &SendStatistics) -> Self {
+        let discarded = sending.discarded.total();
+        Self {
+            accepted_messages: sending.accepted.messages,
+            accepted_bytes: sending.accepted.bytes,
+            written_messages: sending.written.messages,
+            written_bytes: sending.written.bytes,
+            waiting_messages: sending.waiting.messages,
+            waiting_bytes: sending.waiting.bytes,
+            discarded_messages: discarded.messages,
+            discarded_bytes: discarded.bytes,
+            refused_messages: sending.refused.messages,
+            refused_bytes: sending.refused.bytes,
+            max_queued_bytes: sending.peak.bytes,
+            pressure_events: sending.pressure_crossings,
+            ..Self::default()
+        }
+    }
+
+    /// Both halves of a link.
+    pub(crate) fn of(link: &LinkStatistics) -> Self {
+        Self {
+            received_messages: link.receiving.messages,
+            received_payload_bytes: link.receiving.payload_bytes,
+            ..Self::of_sending(&link.sending)
+        }
+    }
+
+    /// What was counted after `before`. What waits and what ever waited at most is no count, and stays.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            accepted_messages: self.accepted_messages - before.accepted_messages,
+            accepted_bytes: self.accepted_bytes - before.accepted_bytes,
+            written_messages: self.written_messages - before.written_messages,
+            written_bytes: self.written_bytes - before.written_bytes,
+            discarded_messages: self.discarded_messages - before.discarded_messages,
+            discarded_bytes: self.discarded_bytes - before.discarded_bytes,
+            refused_messages: self.refused_messages - before.refused_messages,
+            refused_bytes: self.refused_bytes - before.refused_bytes,
+            pressure_events: self.pressure_events - before.pressure_events,
+            received_messages: self.received_messages - before.received_messages,
+            received_payload_bytes: self.received_payload_bytes - before.received_payload_bytes,
+            waiting_messages: self.waiting_messages,
+            waiting_bytes: self.waiting_bytes,
+            max_queued_bytes: self.max_queued_bytes,
+        }
+    }
 }
 
 /// A cell that was asked for and cannot be.

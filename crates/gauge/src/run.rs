@@ -6,6 +6,7 @@
 mod addresses;
 mod latency;
 mod site;
+mod smoke;
 mod strategy;
 mod supervise;
 
@@ -17,13 +18,16 @@ use std::time::{Duration, Instant};
 
 use self::addresses::Addresses;
 use self::site::Site;
+pub(crate) use self::smoke::HOPELESS as SMOKE_HOPELESS;
 use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
 use crate::clock;
 use crate::environment::Evidence;
 use crate::evidence::Watch;
 use crate::placement::{Hold, Register, Seats};
-use crate::plan::{LatencyPlan, PlacementPlan, Plan, StrategyPlan, Transport};
-use crate::report::{Absent, Clock, LatencyRow, PlacementRecord, StrategyRow};
+use crate::plan::{LatencyPlan, PlacementPlan, Plan, SmokePlan, StrategyPlan, Transport};
+use crate::report::{
+    Absent, Clock, LatencyRow, PlacementRecord, SmokeRow, SmokeVerdict, StrategyRow,
+};
 use crate::statistics::{Random, mix};
 
 /// Everything one `bench` found out; what stands here is valid even when the run ended early.
@@ -39,6 +43,10 @@ pub struct BenchResult {
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
     pub strategy: Vec<StrategyRow>,
+    /// The UDP payload smoke test, one row per path and payload.
+    pub udp_smoke: Vec<SmokeRow>,
+    /// Its verdicts, one per payload.
+    pub udp_smoke_verdicts: Vec<SmokeVerdict>,
     /// Cells that were asked for and cannot be, each with its reason.
     pub absent: Vec<Absent>,
     /// The stop flag ended the run early.
@@ -102,6 +110,8 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
         evidence: Evidence::default(),
         latency: Vec::new(),
         strategy: Vec::new(),
+        udp_smoke: Vec::new(),
+        udp_smoke_verdicts: Vec::new(),
         absent: absent(plan),
         interrupted: false,
         error: None,
@@ -166,6 +176,9 @@ impl Bench<'_> {
         }
         if let Some(plan) = &plan.strategy {
             self.strategy_table(plan, &mut result.strategy)?;
+        }
+        if let Some(plan) = &plan.smoke {
+            self.smoke_table(plan, result)?;
         }
         Ok(())
     }
@@ -276,6 +289,52 @@ impl Bench<'_> {
     }
 
     /// Whether to begin another run.
+    fn smoke_table(
+        &mut self,
+        plan: &SmokePlan,
+        result: &mut BenchResult,
+    ) -> Result<(), BenchError> {
+        for &payload_bytes in &plan.sizes {
+            let around = smoke::Surroundings::read();
+            let mut rows = Vec::new();
+            let outcome = self.smoke_paths(plan, payload_bytes, &mut rows);
+            let verdict = smoke::judge(&mut rows, payload_bytes, &around);
+            result.udp_smoke.append(&mut rows);
+            result.udp_smoke_verdicts.push(verdict);
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn smoke_paths(
+        &mut self,
+        plan: &SmokePlan,
+        payload_bytes: usize,
+        rows: &mut Vec<SmokeRow>,
+    ) -> Result<(), BenchError> {
+        for path in smoke::PATHS {
+            let site = self.site(Transport::Udp, payload_bytes);
+            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let (bound, start) = (plan.path_bound(payload_bytes), Instant::now());
+            self.meter.begin(
+                format!("smoke udp {payload_bytes} B, {}", path.token()),
+                bound,
+            );
+            let mut tick = |_| {
+                self.meter
+                    .tick(start.elapsed().as_secs_f64() / bound.as_secs_f64())
+            };
+            let outcome = supervise(&pulse, self.stop, &mut tick, move || {
+                smoke::measure(&site, &own, path)
+            })
+            .map_err(BenchError::partial)?;
+            self.meter.end();
+            rows.extend(outcome.row);
+            self.go_on(outcome.broken)?;
+        }
+        Ok(())
+    }
+
     fn go_on(&self, broken: Option<Broken>) -> Result<(), BenchError> {
         match broken {
             Some(broken) => Err(broken.into()),

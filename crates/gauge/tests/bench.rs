@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tautline::Strategy;
 use tautline_gauge::plan::{
-    Driver, LatencyPlan, OnRefused, Placement, Plan, Sched, StrategyPlan, Transport,
+    Driver, LatencyPlan, OnRefused, Placement, Plan, Sched, SmokePlan, StrategyPlan, Transport,
 };
-use tautline_gauge::report::{Integrity, LatencyRow, StrategyRow};
+use tautline_gauge::report::{Integrity, LatencyRow, SmokeClass, StrategyRow};
 use tautline_gauge::run::{BenchErrorKind, BenchResult, bench};
 
 fn latency_plan() -> LatencyPlan {
@@ -36,6 +36,7 @@ fn plan(latency: Option<LatencyPlan>, strategy: Option<StrategyPlan>) -> Plan {
     let plan = Plan {
         latency,
         strategy,
+        smoke: None,
         ..Plan::full(7)
     };
     plan.checked().unwrap()
@@ -387,6 +388,62 @@ fn every_way_to_wait_after_a_refusal_gives_a_row_whose_account_closes() {
         let result = run(&plan(None, Some(strategy)));
         assert_eq!(result.error, None);
         result.strategy.iter().for_each(assert_strategy_row);
+    }
+}
+
+#[test]
+fn every_udp_payload_comes_back_over_every_path_or_somebody_is_to_blame() {
+    let smoke = SmokePlan {
+        iterations: 30,
+        warmup: 3,
+        ..SmokePlan::default()
+    };
+    let plan = Plan {
+        smoke: Some(smoke),
+        ..plan(None, None)
+    };
+    let result = run(&plan);
+    assert_eq!(result.error, None);
+    let rows = &result.udp_smoke;
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| (row.payload_bytes, row.path.as_str()))
+        .collect();
+    assert_eq!(cells.len(), 12);
+    assert_eq!(
+        cells[9..],
+        [
+            (65_507, "raw"),
+            (65_507, "reliable"),
+            (65_507, "besteffort")
+        ]
+    );
+    for row in rows {
+        assert!(row.sent + row.send_failures == row.send_attempts, "{row:?}");
+        assert!(
+            row.matched <= row.client_received && row.client_received <= row.sent,
+            "{row:?}"
+        );
+        assert_eq!(row.runtime.is_some(), row.path != "raw");
+        if let Some(runtime) = row.runtime {
+            assert_eq!(runtime.server.received_messages, row.server_received);
+            assert_eq!(
+                runtime.server.received_payload_bytes,
+                row.server_received * row.payload_bytes as u64
+            );
+        }
+    }
+    // On a machine under any load loopback may lose; then the verdict says so.
+    for verdict in &result.udp_smoke_verdicts {
+        let clean = rows
+            .iter()
+            .filter(|row| row.payload_bytes == verdict.payload_bytes)
+            .all(|row| row.matched == 30);
+        assert_eq!(
+            clean,
+            verdict.classification == SmokeClass::None,
+            "{verdict:?}"
+        );
     }
 }
 

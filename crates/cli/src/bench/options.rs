@@ -11,11 +11,11 @@ use crate::options::{OUT, Output, Place, after_help};
 use crate::outputs::CsvTable;
 use crate::values;
 
-/// Measure on loopback, in one process: the latency and the strategy table, each beside raw sockets
+/// Measure on loopback, in one process: latency, strategies, UDP payloads, each beside raw sockets
 ///
 /// Round trips and one-way streams over TCP, UDP and Unix sockets, through the library and through raw
 /// sockets doing the same in the same rounds. Nothing else is needed: no server, no peer, no privilege.
-/// Without `latency` or `strategy` it makes both tables.
+/// Without the name of one table it makes all of them; with --quick all but the UDP payloads.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -44,6 +44,7 @@ pub(crate) struct BenchCommand {
 pub(super) enum Table {
     Latency(Box<LatencyCommand>),
     Strategy(Box<StrategyCommand>),
+    UdpSmoke(Box<SmokeCommand>),
 }
 
 /// Round trips: percentiles, and each driver of the library beside raw blocking sockets
@@ -70,6 +71,48 @@ pub(super) struct StrategyCommand {
     pub(super) matrix: Matrix,
     #[command(flatten)]
     pub(super) strategy: StrategyOptions,
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) rows: Rows,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// UDP payloads, stop and wait: does every datagram come back whole, and if not, whose fault is it
+///
+/// Over raw sockets, and over the library with reliable and besteffort; every byte of every echo is
+/// compared. A payload is judged from what was counted: none, environment, library path or pressure
+/// model. Ends with 1 when one is not clean.
+#[derive(Debug, Args)]
+#[command(after_help = after_help("tautline bench udp-smoke --sizes 1024,65507"))]
+pub(super) struct SmokeCommand {
+    /// Payloads in bytes, 16 to 65507; Ki and Mi are binary, M decimal [default: 1Ki,4Ki,16Ki,65507]
+    #[arg(
+        long,
+        visible_alias = "size",
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = values::size
+    )]
+    pub(super) sizes: Option<Vec<usize>>,
+
+    /// Echoes of each payload over each path; k and M are decimal [default: 1000]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::count)]
+    pub(super) iterations: Option<u64>,
+
+    /// Echoes before them that are not counted [default: 100]
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub(super) warmup: Option<u64>,
+
+    /// How long a reply may take; a bare number is seconds [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = values::seconds)]
+    pub(super) timeout: Option<Duration>,
+
+    /// Where the library listens, such as udp://[::1]:7000 [default: a free loopback port]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) bind: Vec<Address>,
+
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]
@@ -200,14 +243,17 @@ impl BenchCommand {
             None => &self.output,
             Some(Table::Latency(command)) => &command.output,
             Some(Table::Strategy(command)) => &command.output,
+            Some(Table::UdpSmoke(command)) => &command.output,
         }
     }
 
-    pub(super) fn matrix(&self) -> &Matrix {
+    /// Of the tables that have one.
+    pub(super) fn matrix(&self) -> Option<&Matrix> {
         match &self.table {
-            None => &self.matrix,
-            Some(Table::Latency(command)) => &command.matrix,
-            Some(Table::Strategy(command)) => &command.matrix,
+            None => Some(&self.matrix),
+            Some(Table::Latency(command)) => Some(&command.matrix),
+            Some(Table::Strategy(command)) => Some(&command.matrix),
+            Some(Table::UdpSmoke(_)) => None,
         }
     }
 
@@ -216,6 +262,7 @@ impl BenchCommand {
             None => &self.place,
             Some(Table::Latency(command)) => &command.place,
             Some(Table::Strategy(command)) => &command.place,
+            Some(Table::UdpSmoke(command)) => &command.place,
         }
     }
 
@@ -224,6 +271,7 @@ impl BenchCommand {
             None => &self.rows,
             Some(Table::Latency(command)) => &command.rows,
             Some(Table::Strategy(command)) => &command.rows,
+            Some(Table::UdpSmoke(command)) => &command.rows,
         }
     }
 
@@ -233,6 +281,7 @@ impl BenchCommand {
             None => return None,
             Some(Table::Latency(_)) => CsvTable::Latency,
             Some(Table::Strategy(_)) => CsvTable::Strategy,
+            Some(Table::UdpSmoke(_)) => CsvTable::UdpSmoke,
         };
         Some((table, self.rows().csv.as_deref()?))
     }

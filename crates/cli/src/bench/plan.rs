@@ -7,9 +7,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
 use tautline_gauge::gate::Tables;
-use tautline_gauge::plan::{LatencyPlan, Plan, StrategyPlan, Transport};
+use tautline_gauge::plan::{LatencyPlan, Plan, SmokePlan, StrategyPlan, Transport};
 
-use super::options::{BenchCommand, LatencyOptions, Matrix, StrategyOptions, Table};
+use super::options::{BenchCommand, LatencyOptions, Matrix, SmokeCommand, StrategyOptions, Table};
 use crate::options::Usage;
 
 impl BenchCommand {
@@ -19,7 +19,18 @@ impl BenchCommand {
     ///
     /// Names the first option that cannot be followed.
     pub(crate) fn plan(&self) -> Result<Plan, Usage> {
-        let matrix = self.matrix();
+        let mut plan = match (&self.table, self.matrix()) {
+            (Some(Table::UdpSmoke(command)), _) => command.plan(),
+            (_, Some(matrix)) => self.matrix_plan(matrix),
+            (_, None) => unreachable!("every other table has a matrix"),
+        };
+        plan.placement = self.place().plan();
+        let plan = plan.checked().map_err(Usage::new)?;
+        self.check(&plan)?;
+        Ok(plan)
+    }
+
+    fn matrix_plan(&self, matrix: &Matrix) -> Plan {
         let seed = matrix.seed.unwrap_or_else(new_seed);
         let mut plan = if matrix.quick {
             Plan::quick(seed)
@@ -30,14 +41,15 @@ impl BenchCommand {
             None => (Some(&self.latency), Some(&self.strategy)),
             Some(Table::Latency(command)) => (Some(&command.latency), None),
             Some(Table::Strategy(command)) => (None, Some(&command.strategy)),
+            Some(Table::UdpSmoke(_)) => (None, None),
         };
         plan.latency = latency.and_then(|options| Some(options.applied(plan.latency?, matrix)));
         plan.strategy = strategy.and_then(|options| Some(options.applied(plan.strategy?, matrix)));
-        plan.placement = self.place().plan();
+        plan.smoke = plan
+            .smoke
+            .filter(|_| self.table.is_none() && measured(matrix).contains(&Transport::Udp));
         plan.bind.clone_from(&matrix.bind);
-        let plan = plan.checked().map_err(Usage::new)?;
-        self.check(&plan)?;
-        Ok(plan)
+        plan
     }
 
     /// What the plan does not know about.
@@ -54,7 +66,8 @@ impl BenchCommand {
         }
         if self.table.is_none() && self.rows().csv.is_some() {
             return Err(Usage::new(
-                "--csv: one file holds one table, say 'bench latency' or 'bench strategy'",
+                "--csv: one file holds one table, say 'bench latency', 'bench strategy' or \
+                 'bench udp-smoke'",
             ));
         }
         if output.json.is_some() && output.json == self.rows().csv {
@@ -62,9 +75,8 @@ impl BenchCommand {
                 "--json and --csv: each needs an output of its own",
             ));
         }
-        let matrix = self.matrix();
-        let transports = matrix.transports.as_deref().unwrap_or(&Transport::ALL);
-        for address in &matrix.bind {
+        let transports = self.matrix().map_or(&[Transport::Udp][..], measured);
+        for address in &plan.bind {
             if !transports
                 .iter()
                 .any(|transport| transport.token() == address.scheme())
@@ -76,6 +88,29 @@ impl BenchCommand {
             }
         }
         Ok(())
+    }
+}
+
+fn measured(matrix: &Matrix) -> &[Transport] {
+    matrix.transports.as_deref().unwrap_or(&Transport::ALL)
+}
+
+impl SmokeCommand {
+    fn plan(&self) -> Plan {
+        let default = SmokePlan::default();
+        Plan {
+            latency: None,
+            strategy: None,
+            smoke: Some(SmokePlan {
+                sizes: self.sizes.clone().unwrap_or(default.sizes),
+                iterations: self.iterations.unwrap_or(default.iterations),
+                warmup: self.warmup.unwrap_or(default.warmup),
+                timeout: self.timeout.unwrap_or(default.timeout),
+            }),
+            bind: self.bind.clone(),
+            // Nothing in it is random.
+            ..Plan::full(0)
+        }
     }
 }
 

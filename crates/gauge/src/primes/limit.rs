@@ -3,10 +3,10 @@
 use std::fmt;
 use std::io;
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use super::{Plan, count};
+use super::{Counting, Plan};
 use crate::plan::Sched;
 use crate::quantity;
 
@@ -91,7 +91,7 @@ impl fmt::Display for Limit {
 }
 
 /// The limit whose count takes about `time` on a machine that is as busy as now: 1, 2 or 5 times a
-/// power of ten. Counts for about a quarter of a second to find out.
+/// power of ten. Counts for about a quarter of a second to find out, longer where it gets little CPU.
 ///
 /// # Errors
 ///
@@ -102,12 +102,18 @@ pub fn limit_for(
     sched: Sched,
     stop: &AtomicBool,
 ) -> io::Result<u64> {
-    const TRIAL: Duration = Duration::from_millis(250);
-    let plan = Plan::once(TRIAL_LIMIT, threads, sched);
-    let trial = count(&plan, stop, Some(TRIAL), &mut |_| ())?;
-    let numbers = trial.reached.below as f64;
+    let started = Instant::now();
+    let counting = Counting::start(&Plan::once(TRIAL_LIMIT, threads, sched))?;
+    let goes_on = |numbers: u64| {
+        let elapsed = started.elapsed();
+        elapsed < TRIAL || (numbers < TRIAL_NUMBERS && elapsed < LONGEST_TRIAL)
+    };
+    while goes_on(counting.numbers()) && !stop.load(Ordering::Relaxed) {
+        counting.wait(STEP);
+    }
+    let (numbers, elapsed) = (counting.numbers() as f64, started.elapsed());
     Ok(nearest_step(
-        numbers * time.as_secs_f64() / trial.elapsed.as_secs_f64(),
+        numbers * time.as_secs_f64() / elapsed.as_secs_f64(),
     ))
 }
 
@@ -127,6 +133,12 @@ fn nearest_step(numbers: f64) -> u64 {
     best
 }
 
+const TRIAL: Duration = Duration::from_millis(250);
+/// Some dozens of segments: fewer would be the story of their first.
+const TRIAL_NUMBERS: u64 = 200_000_000;
+/// A load of the idle class may get next to nothing.
+const LONGEST_TRIAL: Duration = Duration::from_secs(3);
+const STEP: Duration = Duration::from_millis(10);
 /// More than any machine counts in the trial, and with the segments of the limits that come of it.
 const TRIAL_LIMIT: u64 = 100_000_000_000;
 /// A count below is over before every thread has begun.

@@ -39,6 +39,10 @@ pub(super) struct Rounds {
     ahead: BTreeMap<u64, u64>,
     /// Takes turns among the chunks that are helped with.
     helped: u64,
+    /// The count in progress: what belongs to an earlier one counts no more.
+    round: u64,
+    /// When the first count began, by the clock of `elapsed`.
+    began: Duration,
 }
 
 impl Chunks {
@@ -79,7 +83,24 @@ impl Rounds {
             primes,
             ahead: BTreeMap::new(),
             helped: 0,
+            round: 0,
+            began: Duration::ZERO,
         }
+    }
+
+    /// Forgets everything and begins at the beginning, now.
+    pub(super) fn restart(&mut self, elapsed: Duration) {
+        *self = Self {
+            whole_counts: 0,
+            first: None,
+            taken: 0,
+            done: 0,
+            primes: 0,
+            ahead: BTreeMap::new(),
+            helped: self.helped,
+            round: self.round + 1,
+            began: elapsed,
+        };
     }
 
     /// What to do next; `None` when there is nothing.
@@ -87,7 +108,7 @@ impl Rounds {
         if !repeat && self.whole_counts > 0 {
             return None;
         }
-        let round = self.whole_counts;
+        let round = self.round;
         if self.taken < chunks.number {
             self.taken += 1;
             return Some(Task {
@@ -111,7 +132,7 @@ impl Rounds {
         primes: u64,
         elapsed: Duration,
     ) -> bool {
-        if task.round != self.whole_counts || task.chunk < self.done {
+        if task.round != self.round || task.chunk < self.done {
             return false; // Somebody else was faster.
         }
         self.ahead.insert(task.chunk, primes);
@@ -123,11 +144,13 @@ impl Rounds {
             return false;
         }
         let primes = self.primes;
+        let time = elapsed.saturating_sub(self.began);
         self.first.get_or_insert_with(|| WholeCount {
             primes,
-            time_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         });
         self.whole_counts += 1;
+        self.round += 1;
         (self.taken, self.done, self.primes) = (0, 0, 0);
         true
     }
@@ -227,6 +250,27 @@ mod tests {
         }
         assert_eq!(rounds.whole_counts, 2);
         assert_eq!(rounds.first.unwrap().time_ns, 3_000_000_000);
+    }
+
+    #[test]
+    fn a_count_that_is_restarted_knows_nothing_of_the_one_before() {
+        let mut rounds = rounds();
+        let old = rounds.next_task(&CHUNKS, true).unwrap();
+        rounds.restart(seconds(5));
+        assert!(!rounds.settled(&CHUNKS, old, 25, seconds(6)));
+        assert_eq!(
+            rounds.reached(&CHUNKS),
+            Reached {
+                primes: 0,
+                below: 0
+            }
+        );
+        for _ in 0..3 {
+            let task = rounds.next_task(&CHUNKS, true).unwrap();
+            rounds.settled(&CHUNKS, task, 10, seconds(9));
+        }
+        let first = rounds.first.unwrap();
+        assert_eq!((first.primes, first.time_ns), (30, 4_000_000_000));
     }
 
     #[test]

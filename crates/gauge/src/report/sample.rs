@@ -84,6 +84,8 @@ pub(crate) fn report() -> Report {
         stream: Vec::new(),
         wakeup: Vec::new(),
         soak: None,
+        udp_smoke: smoke(),
+        udp_smoke_verdicts: verdicts(),
         absent: ["latency", "strategy"]
             .map(|table| Absent {
                 table,
@@ -554,4 +556,88 @@ fn strategy_row(stream: &Stream) -> StrategyRow {
         },
         each_run: vec![run],
     }
+}
+
+/// A clean payload, and one at which the library loses what raw sockets do not.
+fn smoke() -> Vec<SmokeRow> {
+    let mut rows = Vec::new();
+    for (payload_bytes, lost, classification) in [
+        (1_024, 0, SmokeClass::None),
+        (65_507, 3, SmokeClass::LibraryPath),
+    ] {
+        for path in ["raw", "reliable", "besteffort"] {
+            let lost = if path == "besteffort" { lost } else { 0 };
+            rows.push(smoke_row(path, payload_bytes, lost, classification));
+        }
+    }
+    rows
+}
+
+fn smoke_row(path: &str, payload_bytes: usize, lost: u64, classification: SmokeClass) -> SmokeRow {
+    let back = 1_000 - lost;
+    let end = EndStatistics {
+        accepted_messages: 1_000,
+        written_messages: 1_000,
+        received_messages: 1_000,
+        received_payload_bytes: 1_000 * payload_bytes as u64,
+        max_queued_bytes: payload_bytes as u64,
+        ..EndStatistics::default()
+    };
+    SmokeRow {
+        path: path.to_owned(),
+        payload_bytes,
+        iterations: 1_000,
+        warmup: 100,
+        send_attempts: 1_000,
+        sent: 1_000,
+        server_received: 1_000,
+        client_received: back,
+        matched: back,
+        delivery_percent: Some(back as f64 / 10.0),
+        match_percent: Some(back as f64 / 10.0),
+        timeouts: lost,
+        send_failures: 0,
+        send_failure: None,
+        stopped_early: false,
+        elapsed_s: 0.5,
+        runtime: (path != "raw").then_some(SmokeRuntime {
+            client: EndStatistics {
+                received_messages: back,
+                ..end
+            },
+            server: end,
+        }),
+        classification,
+    }
+}
+
+fn verdicts() -> Vec<SmokeVerdict> {
+    let verdict = |payload_bytes, classification, because: &str| SmokeVerdict {
+        payload_bytes,
+        classification,
+        because: because.to_owned(),
+        kernel: KernelUdp {
+            receive_errors: Some(3),
+            receive_buffer_errors: Some(3),
+            send_buffer_errors: Some(0),
+            checksum_errors: Some(0),
+            no_ports: None,
+        },
+        receive_buffer_bytes: Some(212_992),
+        send_buffer_bytes: Some(212_992),
+        mtu_bytes: None,
+    };
+    vec![
+        verdict(
+            1_024,
+            SmokeClass::None,
+            "every echo of every path came back whole",
+        ),
+        verdict(
+            65_507,
+            SmokeClass::LibraryPath,
+            "raw sockets are clean; besteffort: 997 of 1000 echoes came back whole, 3 replies did \
+             not come back",
+        ),
+    ]
 }

@@ -8,6 +8,7 @@ mod lines;
 mod next;
 mod ping;
 pub mod serve;
+mod smoke;
 pub mod soak;
 mod strategy;
 mod stream;
@@ -21,6 +22,7 @@ use self::latency::{drivers, latency};
 use self::lines::{ascii, command_lines, wrapped};
 use self::next::next_command;
 use self::ping::ping;
+use self::smoke::{smoke, smoke_runtime};
 use self::strategy::{raw_writer, strategy};
 use self::stream::stream;
 use super::Report;
@@ -39,6 +41,8 @@ pub fn render(report: &Report) -> String {
         drivers(report),
         strategy(report),
         raw_writer(report),
+        smoke(report),
+        smoke_runtime(report),
         ping(report),
         stream(report),
         absent(report),
@@ -206,6 +210,7 @@ mod tests {
         let mut report = sample::report();
         report.latency.clear();
         report.strategy.clear();
+        report.udp_smoke.clear();
         report.absent.clear();
         report.warnings.clear();
         report.placement.threads.clear();

@@ -238,26 +238,10 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::placement::{Register, Seats};
-    use crate::plan::{Placement, PlacementPlan, Plan, Transport};
+    use crate::plan::Transport;
     use crate::recorder::Faults;
-    use crate::run::addresses::Addresses;
-    use crate::run::supervise::{Pulse, supervise};
-
-    fn site() -> Site {
-        let free = PlacementPlan {
-            placement: Placement::Free,
-            ..PlacementPlan::default()
-        };
-        Site {
-            transport: Transport::Udp,
-            payload_bytes: 64,
-            seats: Seats::choose(&free).unwrap(),
-            register: Arc::new(Register::default()),
-            addresses: Arc::new(Addresses::new(&Plan::full(1)).unwrap()),
-            pulse: Arc::new(Pulse::new(true)),
-        }
-    }
+    use crate::run::site::for_tests;
+    use crate::run::supervise::supervise;
 
     /// Answers all datagrams but the third of every five, until an empty one comes.
     fn lossy_server() -> (tautline::Address, thread::JoinHandle<()>) {
@@ -284,7 +268,7 @@ mod tests {
     ) -> (Done, u64, Faults) {
         let (address, serving) = lossy_server();
         let to = address.to_string().replace("udp://", "");
-        let site = site();
+        let site = for_tests(64);
         let pulse = Arc::clone(&site.pulse);
         let outcome = supervise(&pulse, &AtomicBool::new(false), &mut |_| {}, move || {
             site.pulse.unpark_me_on_stall();

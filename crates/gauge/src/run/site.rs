@@ -88,3 +88,21 @@ impl Site {
 
 /// How long connecting, accepting and closing may take: far above what loopback needs.
 pub(crate) const SETUP_LIMIT: Duration = Duration::from_secs(5);
+
+/// A site that is not supervised, for tests of what runs on one.
+#[cfg(test)]
+pub(crate) fn for_tests(payload_bytes: usize) -> Site {
+    use crate::plan::{Placement, PlacementPlan, Plan};
+    let free = PlacementPlan {
+        placement: Placement::Free,
+        ..PlacementPlan::default()
+    };
+    Site {
+        transport: Transport::Udp,
+        payload_bytes,
+        seats: Seats::choose(&free).unwrap(),
+        register: Arc::new(Register::default()),
+        addresses: Arc::new(Addresses::new(&Plan::full(1)).unwrap()),
+        pulse: Arc::new(Pulse::new(true)),
+    }
+}

@@ -37,8 +37,8 @@ pub(super) fn run(
     };
     let mut machine = Moments::new();
     machine.read(now_ns(), None);
-    for &sender in senders {
-        crew.tell(sender, Order::Go { on: load.is_some() });
+    for &member in load.iter().chain(senders) {
+        crew.tell(member, Order::Go { on: load.is_some() });
     }
     let mut next_reading = Instant::now() + READING;
     let mut told = None;

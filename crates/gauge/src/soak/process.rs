@@ -185,14 +185,16 @@ fn load(job: &Job, events: &Receiver<Event>) -> Result<(), String> {
     tell(&last).map_err(|cause| cause.to_string())
 }
 
-/// Says when the first whole count has ended. Until told that it is enough, or until nothing is left.
+/// Says when the first whole count has ended: of a load that repeats, the first from its release on. Until told that it is enough, or until nothing is left.
 fn count_until_enough(
     counting: &Counting,
     events: &Receiver<Event>,
 ) -> io::Result<Option<WholeCount>> {
     let mut said = None;
+    let mut told = counting.finishes();
     loop {
-        if said.is_none()
+        if told
+            && said.is_none()
             && let Some(whole) = counting.first()
         {
             said = Some(whole);
@@ -202,7 +204,12 @@ fn count_until_enough(
             return Ok(said);
         }
         match events.recv_timeout(STEP) {
-            Err(RecvTimeoutError::Timeout) | Ok(Event::Order(Order::Go { .. }) | Event::Over) => {}
+            Err(RecvTimeoutError::Timeout) | Ok(Event::Over) => {}
+            // What it counted before only made it a load.
+            Ok(Event::Order(Order::Go { .. })) => {
+                counting.restart();
+                told = true;
+            }
             Ok(Event::Order(Order::Enough) | Event::Alone)
             | Err(RecvTimeoutError::Disconnected) => {
                 return Ok(said);

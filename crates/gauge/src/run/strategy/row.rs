@@ -53,7 +53,7 @@ impl LibraryRun {
             evicted: sending.discarded.evicted.messages,
             closes,
             given_up: !marked,
-            sender: sender(&sending),
+            sender: EndStatistics::of_sending(&sending),
             receiver: receipt
                 .map(|receipt| receiver(payload_bytes, &receipt))
                 .unwrap_or_default(),
@@ -256,25 +256,6 @@ fn lost(run: &LibraryRun) -> u64 {
         .accepted
         .saturating_sub(run.sender.discarded_messages)
         .saturating_sub(run.received)
-}
-
-fn sender(sending: &SendStatistics) -> EndStatistics {
-    let discarded = sending.discarded.total();
-    EndStatistics {
-        accepted_messages: sending.accepted.messages,
-        accepted_bytes: sending.accepted.bytes,
-        written_messages: sending.written.messages,
-        written_bytes: sending.written.bytes,
-        waiting_messages: sending.waiting.messages,
-        waiting_bytes: sending.waiting.bytes,
-        discarded_messages: discarded.messages,
-        discarded_bytes: discarded.bytes,
-        refused_messages: sending.refused.messages,
-        refused_bytes: sending.refused.bytes,
-        max_queued_bytes: sending.peak.bytes,
-        pressure_events: sending.pressure_crossings,
-        ..EndStatistics::default()
-    }
 }
 
 /// The receiver's own statistics, without the marks.

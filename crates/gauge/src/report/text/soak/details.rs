@@ -168,7 +168,7 @@ fn moments(soak: &Soak) -> String {
     }
     let mut table = Table::new(&[
         Column::figure("slowest", "us"),
-        Column::word("", ""),
+        Column::word("load", ""),
         Column::word("UTC", ""),
         Column::figure("monotonic", "s"),
         Column::word("terminals", ""),
@@ -195,7 +195,7 @@ fn moments(soak: &Soak) -> String {
             .map_or(moment.at.as_str(), |(_, time)| time);
         table.row(vec![
             micros(Some(moment.rtt_ns)),
-            if phase.load == "none" { "idle" } else { "full" }.to_owned(),
+            if phase.load == "none" { "no" } else { "full" }.to_owned(),
             time.trim_end_matches('Z').to_owned(),
             format!("{:.3}", moment.sent_ns as f64 / 1e9),
             senders(|sender| sender.sender.to_string()),

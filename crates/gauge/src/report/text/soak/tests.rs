@@ -111,7 +111,7 @@ fn every_repetition_is_a_block() {
     let text = table(&[&soak]);
     assert_eq!(text.matches("Linux Kernel").count(), 2);
     assert_eq!(text.matches("Terminal 1").count(), 1);
-    assert!(text.contains("\nXanMod 6.1.82 #2 19994.250us"), "{text}");
+    assert!(text.contains("\nXanMod 6.1.82 #2  19994.250us"), "{text}");
 }
 
 #[test]
