@@ -612,7 +612,7 @@ mod tests {
         let gate: Gate = "over_20ms > 0".parse().unwrap();
         assert_eq!(
             gate.check(timers).unwrap_err().to_string(),
-            "over_20ms stands in the soak table, which this command does not make"
+            "over_20ms stands in the ping or soak table, which this command does not make"
         );
     }
 
