@@ -154,6 +154,8 @@ pub(crate) fn ping_report() -> Report {
     report.udp_smoke.clear();
     report.udp_smoke_verdicts.clear();
     report.absent.clear();
+    report.udp_smoke.clear();
+    report.udp_smoke_verdicts.clear();
     report.warnings.clear();
     report.peer = Some(PeerRecord {
         version: "0.1.0".to_owned(),

@@ -205,8 +205,9 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// How long before its time a reply is waited for awake: above the usual lateness of a sleeper.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// What one look for more may take.
-const LAST_MOMENT: Duration = Duration::from_micros(5);
+/// What one look for more may take: some system calls. Within it nothing is looked for, or the reply
+/// would be late by the rest of the look; what comes meanwhile is taken to come at its end.
+const LAST_MOMENT: Duration = Duration::from_micros(15);
 
 #[cfg(test)]
 mod tests {

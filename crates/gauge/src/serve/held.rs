@@ -1,6 +1,7 @@
 //! Datagrams that are held back before they go out.
 
 use std::collections::VecDeque;
+use std::hint;
 use std::io;
 use std::time::Duration;
 
@@ -13,12 +14,15 @@ use crate::sys::datagram::Origin;
 pub(super) struct Held {
     replies: VecDeque<(u64, Vec<u8>, Origin)>,
     bytes: usize,
+    /// The last moment was spent on a reply, not on a look: next time it is on a look, or nothing would
+    /// be received while many replies follow each other closely.
+    spun: bool,
 }
 
 impl Held {
     /// The next datagram; `None` when a reply is due before one comes.
     pub(super) fn receive(
-        &self,
+        &mut self,
         socket: &UdpSocket,
         buffer: &mut [u8],
     ) -> io::Result<Option<(usize, Origin)>> {
@@ -29,7 +33,14 @@ impl Held {
         if left_ns > SPIN_NS {
             let timeout = Duration::from_nanos(left_ns - SPIN_NS);
             socket.wait(timeout)?;
+        } else if left_ns < LAST_MOMENT_NS && !self.spun {
+            while now_ns() < due_ns {
+                hint::spin_loop();
+            }
+            self.spun = true;
+            return Ok(None);
         }
+        self.spun = false;
         match socket.recv(buffer, false) {
             Ok(received) => Ok(Some(received)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -64,3 +75,6 @@ const HELD_REPLIES: usize = 65_536;
 
 /// How long before its time a reply is waited for awake: above the usual lateness of a sleeper.
 const SPIN_NS: u64 = 100_000;
+
+/// What one look for more may take: within it nothing is looked for, or the reply would be late.
+const LAST_MOMENT_NS: u64 = 15_000;

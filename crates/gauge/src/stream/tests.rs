@@ -130,7 +130,11 @@ fn nobody_and_whoever_is_no_server_are_told_apart() {
 
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::tcp(other.local_addr().unwrap());
-    let ending = std::thread::spawn(move || drop(other.accept().unwrap()));
+    let ending = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        // Whoever says hello is connected: it is not turned away before.
+        std::io::Read::read_exact(&mut stream, &mut [0]).unwrap();
+    });
     let text = measured(plan(&address, Strategy::Reliable))
         .error
         .unwrap()
