@@ -19,7 +19,7 @@ use crate::options::{PLACE, Usage};
 use crate::outputs;
 use crate::values;
 
-/// Answer ping, stream, bench --to and lagscope: any number of clients, on all transports at once
+/// Answer ping, stream and lagscope: any number of clients, on all transports at once
 ///
 /// Echoes what ping sends and counts what stream sends. The tcp address answers lagscope too, whatever
 /// its message size. Nobody has to prove who they are. Ctrl-C or SIGTERM ends it with a summary.
