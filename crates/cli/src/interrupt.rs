@@ -8,6 +8,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,11 +45,16 @@ impl Interrupt {
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
+                let mut first_at: Option<Instant> = None;
                 for signal in signals.forever() {
-                    if stop.load(Ordering::SeqCst) {
+                    if let Some(first_at) = first_at {
+                        if first_at.elapsed() < SAME_EVENT {
+                            continue;
+                        }
                         leftovers::remove_all();
                         process::exit(Exit::Signal(signal as u8).status().into());
                     }
+                    first_at = Some(Instant::now());
                     first.store(signal as usize, Ordering::SeqCst);
                     stop.store(true, Ordering::SeqCst);
                     act.call();
@@ -98,6 +104,10 @@ impl fmt::Debug for Act {
         f.debug_struct("Act").finish_non_exhaustive()
     }
 }
+
+/// Signals closer together are one event: timeout(1) sends its signal to the program and then to the
+/// group that the program is in, and nobody means two by one Ctrl-C.
+const SAME_EVENT: Duration = Duration::from_millis(300);
 
 /// Whether whoever started us had the signal ignored, as nohup does with SIGHUP: then it stays so.
 fn is_ignored(signal: i32) -> bool {

@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
 
@@ -256,9 +256,36 @@ fn a_second_ctrl_c_ends_at_once() {
         .map(Result::unwrap)
         .any(|line| line.starts_with("Next: "));
     assert!(page);
-    signal("INT", child.id());
+    // One that came right after the first would be taken for a part of it.
+    while child.try_wait().unwrap().is_none() {
+        signal("INT", child.id());
+    }
     Finished::wait(child, &program.folder).ended_with(130);
     drop(reader);
+}
+
+/// As timeout(1) sends them: to the program, and at once to its group. It ended without its report.
+#[test]
+fn two_signals_at_once_are_one_and_leave_the_report() {
+    let mut program = Program::new(LONG, &["--json", "-"]);
+    let mut child = program
+        .command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = announced(&mut child);
+    // By one shell, whose own commands they are: nothing comes in between.
+    let twice = format!("kill -TERM {0}; kill -TERM {0}", child.id());
+    let sent = Command::new("sh").args(["-c", &twice]).status();
+    assert!(sent.unwrap().success());
+    let rest = std::thread::spawn(move || {
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).map(|_| rest)
+    });
+    let finished = Finished::wait(child, &program.folder).ended_with(143);
+    rest.join().unwrap().unwrap();
+    assert_eq!(json(&finished.stdout)["interrupted"], true);
 }
 
 /// The second one comes while sockets are open.
