@@ -32,8 +32,8 @@ pub(crate) fn report(
     placement: PlacementRecord,
 ) -> Report {
     Report {
-        schema: report::SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
+        schema: report::SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
         command_line: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),

@@ -138,7 +138,7 @@ fn report_of(
     let mut doubts = Vec::new();
     if setting.one_session {
         doubts.push(Doubt {
-            code: "one-session",
+            code: "one-session".into(),
             severity: Severity::Note,
             message: "all processes share a session: autogroup weighs them as one terminal's"
                 .to_owned(),

@@ -17,7 +17,7 @@ pub fn now_ns() -> u64 {
 /// Finds out how fine the clock is and what reading it costs; takes about a millisecond.
 pub fn measure() -> report::Clock {
     report::Clock {
-        name: "CLOCK_MONOTONIC",
+        name: "CLOCK_MONOTONIC".into(),
         resolution_ns: smallest_step(now_ns),
         read_ns: read_cost(),
     }

@@ -12,16 +12,17 @@ mod processor;
 mod surroundings;
 mod tree;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::doubts::doubts;
 use self::tree::Tree;
 
 /// One machine, as its kernel describes it at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// `PRETTY_NAME` of `/etc/os-release`.
     pub os: Option<String>,
@@ -54,7 +55,7 @@ pub struct Environment {
 }
 
 /// The kernel and how it was built and started.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// `uname -r`.
     pub release: Option<String>,
@@ -71,7 +72,7 @@ pub struct Kernel {
 }
 
 /// The processor and its topology.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// The model; with several core types each with its count, as in `4x Cortex-A53 + 2x Cortex-A72`.
     pub model: Option<String>,
@@ -90,7 +91,7 @@ pub struct Cpu {
 }
 
 /// Caches of one level, kind and size.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u32,
@@ -103,7 +104,7 @@ pub struct Cache {
 }
 
 /// How fast the processor runs, and who decides it. Over all frequency domains.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frequency {
     /// The drivers in use; guests usually have none.
     pub drivers: Option<Vec<String>>,
@@ -122,7 +123,7 @@ pub struct Frequency {
 }
 
 /// What an idle CPU does.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
     /// The cpuidle driver.
     pub driver: Option<String>,
@@ -135,7 +136,7 @@ pub struct Idle {
 }
 
 /// One idle state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
     /// `POLL`, `C1`, `WFI`, …
     pub name: String,
@@ -146,7 +147,7 @@ pub struct IdleState {
 }
 
 /// Where the kernel's clock comes from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clocksource {
     /// The one in use.
     pub current: Option<String>,
@@ -155,7 +156,7 @@ pub struct Clocksource {
 }
 
 /// Main memory.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// Of the machine.
     pub total_bytes: Option<u64>,
@@ -166,7 +167,7 @@ pub struct Memory {
 }
 
 /// The CPU time this process may use.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
     /// Whether any group above this process has a CPU quota.
     pub limited: Option<bool>,
@@ -179,7 +180,7 @@ pub struct Cgroup {
 }
 
 /// What else the machine was doing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Load average over 1 minute.
     pub average_1m: Option<f64>,
@@ -192,7 +193,7 @@ pub struct Load {
 }
 
 /// Knobs of the scheduler.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scheduler {
     /// What real-time threads may use of each period; -1 is all of it.
     pub rt_runtime_us: Option<i64>,
@@ -203,7 +204,7 @@ pub struct Scheduler {
 }
 
 /// Bounds of socket buffers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SocketBuffers {
     /// `net.core.rmem_default`.
     pub receive_default_bytes: Option<u64>,
@@ -216,7 +217,7 @@ pub struct SocketBuffers {
 }
 
 /// What a run measured about the machine it ran on. `None` is "not measured".
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Smallest step of the clock seen.
     pub clock_resolution_ns: u64,
@@ -241,10 +242,10 @@ pub struct Evidence {
 }
 
 /// One reason to doubt the figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
     /// A stable word for scripts: `wake-cost`, `governor`, …
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// How much it matters.
     pub severity: Severity,
     /// What was found, in one sentence.
@@ -254,11 +255,11 @@ pub struct Doubt {
     /// Its size, in `unit`.
     pub measured: Option<f64>,
     /// The unit of `measured`.
-    pub unit: Option<&'static str>,
+    pub unit: Option<Cow<'static, str>>,
 }
 
 /// How much a doubt matters, least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know when reading the figures.

@@ -9,7 +9,7 @@ mod parse;
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::figure::{Figure, Row};
 use crate::report::Report;
@@ -118,7 +118,7 @@ impl Tables {
 }
 
 /// What became of one gate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The gate as it was typed.
     pub expression: String,
@@ -129,7 +129,7 @@ pub struct Verdict {
 }
 
 /// The outcomes of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// No row met the condition, and every row could be judged.

@@ -338,7 +338,7 @@ fn sample_names(plan: &PingPlan) -> Vec<String> {
 /// A doubt about this run that the machine is not to blame for.
 fn doubt(code: &'static str, severity: Severity, message: String, advice: &str) -> Doubt {
     Doubt {
-        code,
+        code: code.into(),
         severity,
         message,
         advice: advice.to_owned(),

@@ -6,7 +6,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::report::RttSummary;
+use crate::report::{self, RttSummary};
 
 /// Round trips of one side of one cell.
 #[derive(Debug, Clone)]
@@ -175,7 +175,21 @@ impl Recorder {
             lost: self.faults.lost,
             stray: self.faults.stray,
             corrupted: self.faults.corrupted,
+            hdr: None,
         }
+    }
+
+    /// The order statistics, and the whole distribution they come from.
+    pub(crate) fn summary_with_hdr(&self) -> RttSummary {
+        RttSummary {
+            hdr: Some(self.to_report()),
+            ..self.summary()
+        }
+    }
+
+    /// The whole distribution.
+    pub(crate) fn to_report(&self) -> report::Histogram {
+        report::Histogram::new(self.histogram.clone())
     }
 
     fn per_mille(&self, share: u64) -> Option<u64> {
@@ -193,7 +207,7 @@ impl Recorder {
         (self.count() > 0).then(|| self.histogram.stdev())
     }
 
-    /// The histogram itself, for whoever writes it out.
+    /// The histogram itself.
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }

@@ -4,6 +4,7 @@
 //! rename. Units stand in the names; what could not be measured is `None`, never zero.
 
 pub mod export;
+pub mod histogram;
 pub mod ping;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -14,11 +15,14 @@ pub mod text;
 pub mod utc;
 pub mod wakeup;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use tautline::{LinkStatistics, SendStatistics};
 
 pub use self::smoke::{KernelUdp, SmokeClass, SmokeRow, SmokeRuntime, SmokeVerdict};
 
+pub use self::histogram::Histogram;
 use crate::environment::{Doubt, Environment, Evidence};
 use crate::gate::Verdict;
 use crate::wire::PeerRecord;
@@ -26,13 +30,16 @@ use crate::wire::PeerRecord;
 /// The schema that this report follows, as its first field says.
 pub const SCHEMA: &str = "tautline.report/1";
 
+/// How the schema of every version begins.
+pub const SCHEMA_FAMILY: &str = "tautline.report/";
+
 /// Everything one run found out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     /// The version of the program that wrote it.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// The command as it was typed.
     pub command_line: Vec<String>,
     /// Wall clock at the start, RFC 3339 in UTC; a label, never used for arithmetic.
@@ -86,10 +93,10 @@ pub struct Report {
 }
 
 /// The clock used and what reading it costs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Clock {
     /// `CLOCK_MONOTONIC`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Smallest step seen.
     pub resolution_ns: u64,
     /// Median cost of one reading.
@@ -97,7 +104,7 @@ pub struct Clock {
 }
 
 /// Where the threads were asked to run, and where they did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlacementRecord {
     /// `free`, `same`, `split` or `cross`.
     pub requested: String,
@@ -112,7 +119,7 @@ pub struct PlacementRecord {
 }
 
 /// One measuring thread, as the kernel describes it.
-#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ThreadRecord {
     /// What the thread does: `client`, `server`, …
     pub role: String,
@@ -130,7 +137,7 @@ pub struct ThreadRecord {
 ///
 /// The figures on the row itself are those of one driver, `handoff` where it was measured: an
 /// application thread sends and waits, the reply comes by callback.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LatencyRow {
     /// `tcp`, `udp` or `uds`.
     pub transport: String,
@@ -166,7 +173,7 @@ pub struct LatencyRow {
 }
 
 /// Order statistics of a set of round trips; `None` where too few samples support one.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RttSummary {
     /// Samples.
     pub count: u64,
@@ -190,6 +197,9 @@ pub struct RttSummary {
     pub stray: u64,
     /// Replies whose length, sequence or check was wrong.
     pub corrupted: u64,
+    /// The whole distribution, where it is kept: of each driver and the control over all runs.
+    #[serde(default)]
+    pub hdr: Option<Histogram>,
 }
 
 /// The percentiles of an [`RttSummary`].
@@ -244,7 +254,7 @@ impl Percentile {
 }
 
 /// One driver of the library in one cell.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DriverRow {
     /// `direct`, `callback`, `handoff` or `spin`.
     pub driver: String,
@@ -262,7 +272,7 @@ pub struct DriverRow {
 }
 
 /// One round: both sides within one short block.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct RoundPair {
     /// Which run.
     pub run: usize,
@@ -275,7 +285,7 @@ pub struct RoundPair {
 }
 
 /// One run of one latency cell: a row of the CSV, in the seed's columns.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LatencyRun {
     /// Which run, from 0.
     pub run: usize,
@@ -297,7 +307,7 @@ pub struct LatencyRun {
 
 /// One row of the strategy table. Rates are medians of runs; counts are sums over runs, peaks are
 /// maxima; each run is in `each_run`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StrategyRow {
     /// `tcp`, `udp` or `uds`.
     pub transport: String,
@@ -350,7 +360,7 @@ pub struct StrategyRow {
 }
 
 /// What the receiver found in the messages' sequence numbers and checks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Integrity {
     /// Sequence numbers that never came, those of evicted messages among them.
     pub gaps: u64,
@@ -363,7 +373,7 @@ pub struct Integrity {
 }
 
 /// The raw writer beside a strategy row.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StreamControl {
     /// Median over runs.
     pub received_mib_per_s: Option<f64>,
@@ -374,7 +384,7 @@ pub struct StreamControl {
 }
 
 /// One run of one strategy cell: a row of the CSV.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StrategyRun {
     /// Which run, from 0.
     pub run: usize,
@@ -407,7 +417,7 @@ pub struct StrategyRun {
 /// One end of a stream as the library's own statistics describe it. Encoded bytes, framing included.
 ///
 /// accepted = written + waiting + discarded holds in messages and in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndStatistics {
     /// Sends that said `Ok`.
     pub accepted_messages: u64,
@@ -491,10 +501,10 @@ impl EndStatistics {
 }
 
 /// A cell that was asked for and cannot be.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Absent {
     /// `latency` or `strategy`.
-    pub table: &'static str,
+    pub table: Cow<'static, str>,
     /// `tcp`, `udp` or `uds`.
     pub transport: String,
     /// The payload that does not fit.

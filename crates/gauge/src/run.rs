@@ -531,7 +531,7 @@ fn absent(plan: &Plan) -> Vec<Absent> {
                     .iter()
                     .filter(|&&size| size > limit)
                     .map(|&payload_bytes| Absent {
-                        table,
+                        table: table.into(),
                         transport: transport.to_string(),
                         payload_bytes,
                         reason: format!("a datagram carries {limit} bytes at most"),

@@ -473,7 +473,7 @@ fn the_largest_and_the_smallest_payloads_pass() {
     let absent: Vec<_> = result
         .absent
         .iter()
-        .map(|absent| (absent.table, absent.payload_bytes))
+        .map(|absent| (&*absent.table, absent.payload_bytes))
         .collect();
     assert_eq!(absent, [("latency", 1_048_572), ("strategy", 1_048_572)]);
     assert_eq!(

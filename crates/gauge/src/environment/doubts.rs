@@ -43,7 +43,7 @@ fn wake_cost(evidence: &Evidence) -> Option<Doubt> {
         format!(", one kept awake {:.1} us", ns / 1e3)
     });
     Some(Doubt {
-        code: "wake-cost",
+        code: "wake-cost".into(),
         severity: Severity::Warning,
         message: format!(
             "waking a halted CPU takes {:.1} us here{beside}; a blocking round trip wakes one twice",
@@ -51,7 +51,7 @@ fn wake_cost(evidence: &Evidence) -> Option<Doubt> {
         ),
         advice: "tautline bench --quick --stay-awake".to_owned(),
         measured: Some(extra / 1e3),
-        unit: Some("us"),
+        unit: Some("us".into()),
     })
 }
 
@@ -59,7 +59,7 @@ fn throttled(environment: &Environment, evidence: &Evidence) -> Option<Doubt> {
     let advice = "systemd-run --scope tautline bench --quick".to_owned();
     match evidence.throttled_periods {
         Some(periods) if periods > 0 => Some(Doubt {
-            code: "throttled",
+            code: "throttled".into(),
             severity: Severity::Invalid,
             message: format!(
                 "the CPU quota of this control group stopped the run in {periods} periods: \
@@ -67,16 +67,16 @@ fn throttled(environment: &Environment, evidence: &Evidence) -> Option<Doubt> {
             ),
             advice,
             measured: Some(periods as f64),
-            unit: Some("periods"),
+            unit: Some("periods".into()),
         }),
         // A quota that never bit, as far as anybody could see.
         _ => environment.cgroup.quota_cpus.map(|cpus| Doubt {
-            code: "throttled",
+            code: "throttled".into(),
             severity: Severity::Note,
             message: format!("this control group may use {cpus:.2} CPUs and is stopped above that"),
             advice,
             measured: Some(cpus),
-            unit: Some("CPUs"),
+            unit: Some("CPUs".into()),
         }),
     }
 }
@@ -92,7 +92,7 @@ fn rt_throttling(environment: &Environment, evidence: &Evidence) -> Option<Doubt
         .map(|(runtime, period)| (period - runtime) as f64 / 1e3);
     let how_long = kept.map_or_else(|| "some time".to_owned(), |ms| format!("{ms:.0} ms"));
     Some(Doubt {
-        code: "rt-throttling",
+        code: "rt-throttling".into(),
         severity: Severity::Warning,
         message: format!(
             "the kernel keeps {how_long} of each period from real-time threads: under load such a \
@@ -100,7 +100,7 @@ fn rt_throttling(environment: &Environment, evidence: &Evidence) -> Option<Doubt
         ),
         advice: "sudo sysctl -w kernel.sched_rt_runtime_us=-1".to_owned(),
         measured: kept,
-        unit: kept.map(|_| "ms"),
+        unit: kept.map(|_| "ms".into()),
     })
 }
 
@@ -114,14 +114,14 @@ fn steal(evidence: &Evidence) -> Option<Doubt> {
     }
     let percent = stolen as f64 * 100.0 / total as f64;
     Some(Doubt {
-        code: "steal",
+        code: "steal".into(),
         severity: graded(percent, STEAL_PERCENT)?,
         message: format!(
             "the hypervisor gave {percent:.1} % of the CPU time of this run to others"
         ),
         advice: "tautline bench --repeats 8".to_owned(),
         measured: Some(percent),
-        unit: Some("%"),
+        unit: Some("%".into()),
     })
 }
 
@@ -132,12 +132,12 @@ const OTHER_LOAD_PERCENT: [f64; 3] = [2.0, 10.0, 50.0];
 fn other_load(evidence: &Evidence) -> Option<Doubt> {
     let percent = evidence.other_load_percent?;
     Some(Doubt {
-        code: "other-load",
+        code: "other-load".into(),
         severity: graded(percent, OTHER_LOAD_PERCENT)?,
         message: format!("other processes used {percent:.0} % of the CPU time during the run"),
         advice: "top -b -n 1 -o %CPU".to_owned(),
         measured: Some(percent),
-        unit: Some("%"),
+        unit: Some("%".into()),
     })
 }
 
@@ -159,7 +159,7 @@ fn coarse_clock(environment: &Environment, evidence: &Evidence) -> Option<Doubt>
         .flatten()
         .find(|name| ["tsc", "arch_sys_counter"].contains(&name.as_str()) && *name != current);
     Some(Doubt {
-        code: "coarse-clock",
+        code: "coarse-clock".into(),
         severity,
         message: format!(
             "the clock ({current}) steps by {step:.0} ns and takes {:.0} ns to read",
@@ -170,14 +170,14 @@ fn coarse_clock(environment: &Environment, evidence: &Evidence) -> Option<Doubt>
             |name| format!("echo {name} | sudo tee {FOLDER}/current_clocksource"),
         ),
         measured: Some(step),
-        unit: Some("ns"),
+        unit: Some("ns".into()),
     })
 }
 
 fn governor(environment: &Environment) -> Option<Doubt> {
     let Some(governors) = &environment.frequency.governors else {
         return Some(Doubt {
-            code: "governor",
+            code: "governor".into(),
             severity: Severity::Note,
             message: "the frequency governor is unknown: this kernel shows none".to_owned(),
             advice: "cpupower frequency-info".to_owned(),
@@ -198,7 +198,7 @@ fn governor(environment: &Environment) -> Option<Doubt> {
         )
     });
     Some(Doubt {
-        code: "governor",
+        code: "governor".into(),
         severity: Severity::Warning,
         message: format!(
             "the frequency governor is {}: the CPU's speed follows the load{how_far}",
@@ -206,7 +206,7 @@ fn governor(environment: &Environment) -> Option<Doubt> {
         ),
         advice: "sudo cpupower frequency-set --governor performance".to_owned(),
         measured: range.map(|(low, high)| (high - low) as f64 / 1e6),
-        unit: range.map(|_| "GHz"),
+        unit: range.map(|_| "GHz".into()),
     })
 }
 
@@ -221,7 +221,7 @@ fn frequency_spread(environment: &Environment) -> Option<Doubt> {
     }
     let percent = (high as f64 / low as f64 - 1.0) * 100.0;
     (percent > FREQUENCY_SPREAD_PERCENT).then(|| Doubt {
-        code: "frequency-spread",
+        code: "frequency-spread".into(),
         severity: Severity::Note,
         message: format!(
             "the CPUs ran at {:.2} to {:.2} GHz when this was read",
@@ -230,7 +230,7 @@ fn frequency_spread(environment: &Environment) -> Option<Doubt> {
         ),
         advice: "sudo cpupower frequency-set --governor performance".to_owned(),
         measured: Some(percent),
-        unit: Some("%"),
+        unit: Some("%".into()),
     })
 }
 
@@ -242,12 +242,12 @@ fn idle_states(environment: &Environment) -> Option<Doubt> {
     let idle = &environment.idle;
     let note = |message: String, advice: &str, measured: Option<f64>| {
         Some(Doubt {
-            code: "idle-states",
+            code: "idle-states".into(),
             severity: Severity::Note,
             message,
             advice: advice.to_owned(),
             measured,
-            unit: measured.map(|_| "us"),
+            unit: measured.map(|_| "us".into()),
         })
     };
     if idle.driver.as_deref() == Some("haltpoll") && idle.guest_halt_poll_ns == Some(0) {
@@ -289,19 +289,19 @@ fn smt(environment: &Environment) -> Option<Doubt> {
         .zip(cpu.cores)
         .map(|(cpus, cores)| cpus as f64 / cores as f64);
     Some(Doubt {
-        code: "smt",
+        code: "smt".into(),
         severity: Severity::Note,
         message: "two CPUs share each core (SMT): a busy neighbour slows a measuring thread"
             .to_owned(),
         advice: "echo off | sudo tee /sys/devices/system/cpu/smt/control".to_owned(),
         measured: threads,
-        unit: threads.map(|_| "threads a core"),
+        unit: threads.map(|_| "threads a core".into()),
     })
 }
 
 fn loopback(evidence: &Evidence) -> Option<Doubt> {
     evidence.loopback.then(|| Doubt {
-        code: "loopback",
+        code: "loopback".into(),
         severity: Severity::Note,
         message: "both ends are this machine: no network card and no wire is in these figures"
             .to_owned(),
@@ -323,6 +323,8 @@ fn graded(size: f64, [note, warning, invalid]: [f64; 3]) -> Option<Severity> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
     use crate::environment::{Cgroup, Cpu, Frequency, Idle, IdleState, Scheduler};
 
@@ -353,8 +355,11 @@ mod tests {
 
     fn codes(environment: &Environment, evidence: &Evidence) -> Vec<(&'static str, Severity)> {
         doubts(environment, evidence)
-            .iter()
-            .map(|doubt| (doubt.code, doubt.severity))
+            .into_iter()
+            .map(|doubt| match doubt.code {
+                Cow::Borrowed(code) => (code, doubt.severity),
+                Cow::Owned(code) => panic!("{code} is no constant"),
+            })
             .collect()
     }
 
@@ -376,7 +381,10 @@ mod tests {
             "waking a halted CPU takes 41.2 us here, one kept awake 3.1 us; a blocking round trip \
              wakes one twice"
         );
-        assert_eq!((doubt.measured, doubt.unit), (Some(38.1), Some("us")));
+        assert_eq!(
+            (doubt.measured, doubt.unit.as_deref()),
+            (Some(38.1), Some("us"))
+        );
         evidence.wake_halted_ns = Some(3_200.0);
         assert_eq!(codes(&environment, &evidence), []);
     }
@@ -409,7 +417,10 @@ mod tests {
             autogroup: None,
         };
         let doubt = &doubts(&environment, &evidence)[0];
-        assert_eq!((doubt.code, doubt.measured), ("rt-throttling", Some(50.0)));
+        assert_eq!(
+            (&*doubt.code, doubt.measured),
+            ("rt-throttling", Some(50.0))
+        );
     }
 
     #[test]
@@ -445,7 +456,7 @@ mod tests {
         evidence.clock_read_ns = 1_200.0;
         let doubt = &doubts(&environment, &evidence)[0];
         assert_eq!(
-            (doubt.code, doubt.severity),
+            (&*doubt.code, doubt.severity),
             ("coarse-clock", Severity::Warning)
         );
         assert_eq!(
@@ -460,7 +471,7 @@ mod tests {
         environment.frequency.governors = None;
         let doubt = &doubts(&environment, &evidence)[0];
         assert_eq!(
-            (doubt.code, doubt.severity, doubt.measured),
+            (&*doubt.code, doubt.severity, doubt.measured),
             ("governor", Severity::Note, None)
         );
         environment.frequency.governors = Some(vec!["schedutil".to_owned()]);

@@ -180,6 +180,15 @@ impl Sorted {
             over_5ms: self.over[1],
             over_10ms: self.over[2],
             over_20ms: self.over[3],
+            hdr: None,
+        }
+    }
+
+    /// The order statistics, and the whole distribution they come from.
+    pub(crate) fn times_with_hdr(&self, points: &[Point]) -> Times {
+        Times {
+            hdr: Some(self.recorder.to_report()),
+            ..self.times(points)
         }
     }
 
@@ -220,7 +229,8 @@ impl Times {
             over_5ms: 0,
             over_10ms: 0,
             over_20ms: 0,
-            ..*self
+            hdr: None,
+            count: self.count,
         }
     }
 }

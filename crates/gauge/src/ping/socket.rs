@@ -176,11 +176,12 @@ fn read_options(
     transport: Transport,
     plan: &SocketPlan,
 ) -> Vec<SocketOption> {
-    let option = |name, requested: Option<String>, effective: Option<String>| SocketOption {
-        name,
-        requested,
-        effective,
-    };
+    let option =
+        |name: &'static str, requested: Option<String>, effective: Option<String>| SocketOption {
+            name: name.into(),
+            requested,
+            effective,
+        };
     let text = |value: io::Result<usize>| value.ok().map(|value| value.to_string());
     // The kernel doubles what is asked for, for its own bookkeeping, and returns it doubled.
     let half = |value: io::Result<usize>| text(value.map(|bytes| bytes / 2));

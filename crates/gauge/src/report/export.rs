@@ -5,13 +5,13 @@
 
 use std::io;
 
-use serde::{Deserialize as _, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 
 use super::soak::Soak;
 use super::{
-    DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, SmokeRow, SmokeRuntime,
-    StrategyRow, StrategyRun,
+    DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, SCHEMA_FAMILY, SmokeRow,
+    SmokeRuntime, StrategyRow, StrategyRun,
 };
 use crate::run::SMOKE_HOPELESS;
 use crate::statistics;
@@ -26,25 +26,48 @@ pub fn json(report: &Report, mut to: impl io::Write) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
+/// A report that [`json`] has written.
+///
+/// # Errors
+///
+/// A sentence about what the text is instead.
+pub fn read(text: &str) -> Result<Report, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    // The schema first: what another program or a later version wrote has other fields.
+    let head: Head = serde_json::from_str(text).map_err(|why| match why.classify() {
+        Category::Data => no_report("it has no schema"),
+        Category::Eof => format!("it is cut short: {why}"),
+        Category::Syntax | Category::Io => format!("it is no JSON: {why}"),
+    })?;
+    match head.schema.as_deref() {
+        Some(SCHEMA) => {}
+        Some(other) if other.starts_with(SCHEMA_FAMILY) => {
+            return Err(format!(
+                "its schema is {other}, and this program reads {SCHEMA}: a later version wrote it"
+            ));
+        }
+        Some(other) => return Err(no_report(&format!("its schema is {other}"))),
+        None => return Err(no_report("it has no schema")),
+    }
+    serde_json::from_str(text).map_err(|why| format!("it makes no sense as {SCHEMA}: {why}"))
+}
+
+fn no_report(why: &str) -> String {
+    format!("it is no report of this program: {why}")
+}
+
 /// The soak part of a report that [`json`] has written.
 ///
 /// # Errors
 ///
 /// A sentence about what the text is instead.
 pub fn read_soak(text: &str) -> Result<Soak, String> {
-    let document: Value =
-        serde_json::from_str(text).map_err(|why| format!("it is no JSON: {why}"))?;
-    if document["schema"] != SCHEMA {
-        return Err(format!(
-            "it is no report of this program: its schema is not {SCHEMA}"
-        ));
-    }
-    match &document["soak"] {
-        Value::Null => Err("it is no report of tautline soak".to_owned()),
-        soak => {
-            Soak::deserialize(soak).map_err(|why| format!("its soak part makes no sense: {why}"))
-        }
-    }
+    read(text)?
+        .soak
+        .ok_or_else(|| "it is no report of tautline soak".to_owned())
 }
 
 /// The latency table, a row for each run: first the columns that readers of such files know, then ours.
@@ -296,7 +319,6 @@ impl<'a> StrategyLine<'a> {
     }
 }
 
-/// The columns of `heading`, then the lines: a table without a row still says what it would hold.
 /// One line of the smoke test over raw sockets; the names of its fields are the columns.
 #[derive(Debug, Default, Serialize)]
 struct RawSmokeLine<'a> {
@@ -479,6 +501,8 @@ const MIB: f64 = 1_048_576.0;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::report::sample;
     use crate::wire::PeerRecord;
@@ -559,6 +583,38 @@ mod tests {
         let written = text(|to| json(&sample::report(), to));
         assert!(written.ends_with("}\n"));
         assert_eq!(written.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_report_is_read_back_as_it_was_written() {
+        let mut report = sample::report();
+        report.cells = sample::ping_report().cells;
+        report.ping = report.cells.first().cloned();
+        report.stream = sample::stream_report().stream;
+        let mut recorder = crate::recorder::Recorder::new();
+        (1..=2_000).for_each(|us| recorder.record(us * 1_000));
+        report.latency[0].control = recorder.summary_with_hdr();
+        let written = text(|to| json(&report, to));
+        let back = read(&written).unwrap();
+        let kept = back.latency[0].control.hdr.as_ref().unwrap();
+        assert_eq!(kept.recorded(), recorder.histogram());
+        assert_eq!(text(|to| json(&back, to)), written);
+    }
+
+    #[test]
+    fn what_is_no_report_is_told_apart() {
+        let said = |text: &str| read(text).unwrap_err();
+        assert!(said("").contains("cut short"), "{}", said(""));
+        assert!(said("{\"schema\": \"tautline").contains("cut short"));
+        assert!(said("NaN").contains("no JSON"));
+        assert!(said("[1]").contains("it has no schema"));
+        assert!(said("{\"a\": 1}").contains("it has no schema"));
+        assert!(said("{\"schema\": 7}").contains("it has no schema"));
+        assert!(said("{\"schema\": \"fio/3\"}").contains("its schema is fio/3"));
+        let later = said("{\"schema\": \"tautline.report/2\"}");
+        assert!(later.contains("a later version wrote it"), "{later}");
+        let half = said("{\"schema\": \"tautline.report/1\"}");
+        assert!(half.contains("makes no sense"), "{half}");
     }
 
     fn schema() -> Value {

@@ -1,14 +1,17 @@
 //! What `ping` found out, one cell for each address and payload.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
+use super::histogram::Histogram;
 use crate::moments::Coincidence;
 
 /// Round trips to one address with one payload.
 ///
 /// Every ping has one outcome: sent = received + late + lost + corrupted + `in_flight_at_end`, where
 /// damaged repeats of answered pings are counted in `corrupted` beyond it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PingCell {
     /// As it was asked for.
     pub address: String,
@@ -21,7 +24,7 @@ pub struct PingCell {
     /// Threads they were shared by.
     pub threads: usize,
     /// `closed`: the next ping waits for the reply to the last. `open`: it leaves at its time.
-    pub pacing: &'static str,
+    pub pacing: Cow<'static, str>,
     /// Pings before the first one that counts, over all connections.
     pub warmup: u64,
     /// From the first ping to the last reply.
@@ -84,7 +87,7 @@ pub struct PingCell {
 }
 
 /// Order statistics of times.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Samples.
     pub count: u64,
@@ -106,10 +109,13 @@ pub struct Times {
     pub over_10ms: u64,
     /// Above 20 ms.
     pub over_20ms: u64,
+    /// The whole distribution, where it is kept: of a cell, not of each thread.
+    #[serde(default)]
+    pub hdr: Option<Histogram>,
 }
 
 /// One percentile.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PercentileValue {
     /// 99.9 for p99.9.
     pub percentile: f64,
@@ -120,7 +126,7 @@ pub struct PercentileValue {
 }
 
 /// Counts in equal steps.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinearHistogram {
     /// Where the first step begins.
     pub from_ns: u64,
@@ -135,7 +141,7 @@ pub struct LinearHistogram {
 }
 
 /// A part of the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// When it began, from the start of the run.
     pub start_s: f64,
@@ -156,7 +162,7 @@ pub struct Slice {
 }
 
 /// One slow ping, and what the machine did meanwhile.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SlowMoment {
     /// When it was sent, or should have been, from the start of the run.
     pub at_s: f64,
@@ -173,7 +179,7 @@ pub struct SlowMoment {
 }
 
 /// One thread's share of a cell.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ThreadCell {
     /// Which, from 0.
     pub thread: usize,
@@ -188,7 +194,7 @@ pub struct ThreadCell {
 }
 
 /// The way to the server, as the first connection has it.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Path {
     /// This end.
     pub local: Option<String>,
@@ -205,10 +211,10 @@ pub struct Path {
 }
 
 /// One option of a socket.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketOption {
     /// Its name on the command line, without dashes.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What was asked for; `None` is the kernel's default.
     pub requested: Option<String>,
     /// What it is, as read back.
@@ -216,7 +222,7 @@ pub struct SocketOption {
 }
 
 /// A connection as TCP_INFO describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpState {
     /// Segments sent again since it was opened.
     pub retransmits: u64,

@@ -59,14 +59,14 @@ pub(crate) fn report() -> Report {
         loopback: true,
     };
     Report {
-        schema: SCHEMA,
-        version: "0.1.0",
+        schema: SCHEMA.into(),
+        version: "0.1.0".into(),
         command_line: ["tautline", "bench"].map(str::to_owned).to_vec(),
         started_at: "2026-08-30T12:46:06Z".to_owned(),
         label: Some("as delivered".to_owned()),
         boot_id: environment.kernel.boot_id.clone(),
         clock: Clock {
-            name: "CLOCK_MONOTONIC",
+            name: "CLOCK_MONOTONIC".into(),
             resolution_ns: 32,
             read_ns: 41.0,
         },
@@ -88,7 +88,7 @@ pub(crate) fn report() -> Report {
         udp_smoke_verdicts: verdicts(),
         absent: ["latency", "strategy"]
             .map(|table| Absent {
-                table,
+                table: table.into(),
                 transport: "udp".to_owned(),
                 payload_bytes: 65_536,
                 reason: "a datagram holds 65507 bytes".to_owned(),
@@ -197,6 +197,7 @@ fn times(scale: u64) -> ping::Times {
         over_5ms: 3,
         over_10ms: 1,
         over_20ms: 0,
+        hdr: None,
     }
 }
 
@@ -210,11 +211,12 @@ fn closed_cell() -> ping::PingCell {
         path_mtu_bytes: 65_535,
         congestion_control: Some("cubic".to_owned()),
     };
-    let option = |name, requested: Option<&str>, effective: &str| ping::SocketOption {
-        name,
-        requested: requested.map(str::to_owned),
-        effective: Some(effective.to_owned()),
-    };
+    let option =
+        |name: &'static str, requested: Option<&str>, effective: &str| ping::SocketOption {
+            name: name.into(),
+            requested: requested.map(str::to_owned),
+            effective: Some(effective.to_owned()),
+        };
     let thread = |thread| ping::ThreadCell {
         thread,
         connections: 1,
@@ -228,7 +230,7 @@ fn closed_cell() -> ping::PingCell {
         payload_bytes: 64,
         connections: 2,
         threads: 2,
-        pacing: "closed",
+        pacing: "closed".into(),
         warmup: 2_000,
         elapsed_s: 10.000_021,
         sent: 412_345,
@@ -309,7 +311,7 @@ fn open_cell() -> ping::PingCell {
         transport: "udp".to_owned(),
         connections: 1,
         threads: 1,
-        pacing: "open",
+        pacing: "open".into(),
         sent: 1_000,
         received: 993,
         lost: 3,

@@ -1,11 +1,11 @@
 //! The UDP payload smoke test: does every datagram of every size come back whole, and if not, why.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::EndStatistics;
 
 /// One way of sending one payload.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SmokeRow {
     /// `raw` sockets, or the library's `reliable` or `besteffort`.
     pub path: String,
@@ -46,7 +46,7 @@ pub struct SmokeRow {
 }
 
 /// The library's counters at both ends, warm-up not counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmokeRuntime {
     /// Of the client's link.
     pub client: EndStatistics,
@@ -55,7 +55,7 @@ pub struct SmokeRuntime {
 }
 
 /// Where a payload's trouble comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SmokeClass {
     /// There is none.
@@ -84,7 +84,7 @@ impl SmokeClass {
 }
 
 /// The verdict on one payload, with what led to it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SmokeVerdict {
     /// Bytes of each datagram.
     pub payload_bytes: usize,
@@ -104,7 +104,7 @@ pub struct SmokeVerdict {
 }
 
 /// Kernel drop events of UDP, from `/proc/net/snmp` and `snmp6`; null where they cannot be read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelUdp {
     /// `InErrors`
     pub receive_errors: Option<u64>,

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::histogram::Histogram;
 use super::wakeup::WakeupRow;
 use crate::moments::Coincidence;
 
@@ -123,6 +124,20 @@ pub struct Sender {
     pub corrupted: u64,
     /// Why it ended early.
     pub error: Option<String>,
+    /// Its seconds, from the release.
+    #[serde(default)]
+    pub slices: Vec<Slice>,
+}
+
+/// One second of one sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile, where enough samples support one.
+    pub p99_ns: Option<u64>,
 }
 
 /// All senders of a phase merged.
@@ -146,6 +161,9 @@ pub struct Rtt {
     pub p99999_ns: Option<u64>,
     /// Slowest.
     pub max_ns: Option<u64>,
+    /// The whole distribution.
+    #[serde(default)]
+    pub hdr: Option<Histogram>,
 }
 
 /// One slow moment, and what happened around it.

@@ -1,6 +1,6 @@
 //! What `stream` found out, one row for each address and payload.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tautline::QueueDelay;
 
 use super::Percentile;
@@ -8,7 +8,7 @@ use super::Percentile;
 /// A one-way stream to one address with one payload.
 ///
 /// accepted = evicted + discarded + written; what was written and not delivered is lost.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamRow {
     /// As it was asked for.
     pub address: String,
@@ -67,7 +67,7 @@ pub struct StreamRow {
 
 /// The link's own histogram of queue delay: upper edges of steps of an eighth of an octave. `None`
 /// where too few messages were queued to support a percentile.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct QueueDelayRow {
     /// Messages that were queued.
     pub count: u64,

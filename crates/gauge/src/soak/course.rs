@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::crew::{Crew, Start};
 use super::phase::{self, Outcome};
-use super::protocol::{Job, LoadLimit, Order, Ready, Slice, Word};
+use super::protocol::{Job, LoadLimit, Order, Ready, Word};
 use super::setting::{kernel_line, setting};
 use super::trace::Trace;
 use super::{Breaker, SoakPlan, SoakProgress};
@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::placement;
 use crate::plan::Sched;
 use crate::primes::Limit;
-use crate::report::soak::{Load, Process, Soak};
+use crate::report::soak::{Load, Process, Slice, Soak};
 use crate::report::wakeup::WakeupRow;
 use crate::statistics::median;
 use crate::wakeup::{self, WakeupPlan};

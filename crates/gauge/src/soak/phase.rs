@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::Breaker;
 use super::crew::Crew;
 use super::moments::moments;
-use super::protocol::{Order, Sent, Slice, Word};
+use super::protocol::{Order, Sent, Word};
 use crate::clock::now_ns;
 use crate::moments::Moments;
 use crate::recorder::Recorder;
-use crate::report::soak::{Phase, Rtt, Sender};
+use crate::report::soak::{Phase, Rtt, Sender, Slice};
 
 /// What a phase came to.
 #[derive(Debug)]
@@ -193,6 +193,7 @@ fn sender(sent: &Sent) -> Sender {
         further_pings: sent.further_pings,
         corrupted: sent.corrupted,
         error: sent.error.clone(),
+        slices: sent.slices.clone(),
     }
 }
 
@@ -208,6 +209,7 @@ fn rtt(merged: &Recorder) -> Rtt {
         p9999_ns: merged.beyond(10_000),
         p99999_ns: merged.beyond(100_000),
         max_ns: summary.max_ns,
+        hdr: Some(merged.to_report()),
     }
 }
 

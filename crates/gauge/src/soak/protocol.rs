@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::primes::WholeCount;
 use crate::recorder::Recorded;
+use crate::report::soak::Slice;
 
 /// What a process is for: the first line that it reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,14 +106,6 @@ pub(super) struct Sent {
     pub(super) slices: Vec<Slice>,
     pub(super) slow: Vec<SlowPing>,
     pub(super) error: Option<String>,
-}
-
-/// One second of one sender.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Slice {
-    pub(super) mean_ns: f64,
-    pub(super) p50_ns: u64,
-    pub(super) p99_ns: Option<u64>,
 }
 
 /// One of the slowest pings of a sender.

@@ -3,8 +3,7 @@
 //! A slice is one second of one sender. Nothing here says that one kernel is better than another: that
 //! takes several boots of each.
 
-use super::protocol::Slice;
-use crate::report::soak::Ratio;
+use crate::report::soak::{Ratio, Slice};
 use crate::statistics::{LEAST_FOR_INTERVAL, Random, median};
 
 /// Each figure's ratio: of means, of medians, of 99th percentiles.

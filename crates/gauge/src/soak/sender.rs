@@ -10,10 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use super::protocol::{Order, Sent, Slice, SlowPing};
+use super::protocol::{Order, Sent, SlowPing};
 use super::trace::Trace;
 use crate::clock::now_ns;
 use crate::recorder::Recorder;
+use crate::report::soak::Slice;
 use crate::sys;
 
 /// What to send.

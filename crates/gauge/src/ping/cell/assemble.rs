@@ -1,5 +1,7 @@
 //! What the threads of a cell brought back, put together into its report.
 
+use std::borrow::Cow;
+
 use super::super::crew::Share;
 use super::super::doubt;
 use super::super::flow::{Flow, LATE_SEND_NS, Tally};
@@ -57,7 +59,7 @@ impl Cell<'_> {
                 histogram = Some(added(histogram, of));
             }
         }
-        let rtt = times.times(&plan.percentiles);
+        let rtt = times.times_with_hdr(&plan.percentiles);
         let interval = slices.p50_interval();
         let open = plan.rate_hz.is_some();
         let span_s = open_span_s(&shares, start_ns);
@@ -68,7 +70,7 @@ impl Cell<'_> {
             payload_bytes: self.payload_bytes,
             connections: plan.connections,
             threads: self.threads,
-            pacing: if open { "open" } else { "closed" },
+            pacing: Cow::Borrowed(if open { "open" } else { "closed" }),
             warmup: shares.iter().map(|share| share.warmup).sum(),
             elapsed_s,
             sent: tally.sent,
@@ -90,7 +92,7 @@ impl Cell<'_> {
             latest_send_ns: open.then_some(tally.latest_send_ns),
             half_rtt: plan.half_rtt.then(|| rtt.halved()),
             rtt,
-            response: response.map(|response| response.times(&plan.percentiles)),
+            response: response.map(|response| response.times_with_hdr(&plan.percentiles)),
             p50_low_ns: interval.map(|interval| interval.low),
             p50_high_ns: interval.map(|interval| interval.high),
             histogram,

@@ -136,7 +136,7 @@ impl Cell {
             over_5ms: over.ms5,
             over_10ms: over.ms10,
             over_50ms: over.ms50,
-            control: self.control.summary(),
+            control: self.control.summary_with_hdr(),
             drivers: self
                 .drivers
                 .drain(..)
@@ -166,7 +166,7 @@ fn driver_row(cell: DriverCell, random: &mut Random) -> DriverRow {
     let interval = median_interval(&ratios, random);
     DriverRow {
         driver: cell.driver.to_string(),
-        summary: cell.recorder.summary(),
+        summary: cell.recorder.summary_with_hdr(),
         p50_ratio: median(&mut ratios.clone()),
         ratio_low: interval.map(|interval| interval.low),
         ratio_high: interval.map(|interval| interval.high),

@@ -1,0 +1,118 @@
+//! A whole distribution inside the report: what percentile curves, comparisons and the check of a
+//! bundle are computed from.
+//!
+//! In JSON it is one text: the histogram in HdrHistogram's compressed V2 encoding, in base64, exactly
+//! what a line of an HdrHistogram log carries.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{
+    Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+/// Recorded times in nanoseconds, to three digits.
+#[derive(Clone, PartialEq)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Histogram {
+    /// Keeps what was recorded.
+    #[must_use]
+    pub fn new(recorded: hdrhistogram::Histogram<u64>) -> Self {
+        Self(recorded)
+    }
+
+    /// The recorded values.
+    #[must_use]
+    pub fn recorded(&self) -> &hdrhistogram::Histogram<u64> {
+        &self.0
+    }
+
+    /// Samples.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// As [`Self::to_base64`] wrote it, or a line of an HdrHistogram log carries it.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about what the text is instead.
+    pub fn from_base64(text: &str) -> Result<Self, String> {
+        let bytes = STANDARD
+            .decode(text)
+            .map_err(|why| format!("a histogram that is no base64: {why}"))?;
+        HdrDeserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map(Self)
+            .map_err(|why| format!("a histogram that cannot be read: {why}"))
+    }
+
+    /// The compressed V2 encoding, in base64.
+    ///
+    /// # Errors
+    ///
+    /// A sentence; only counts beyond 2^63 have one.
+    pub fn to_base64(&self) -> Result<String, String> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.0, &mut bytes)
+            .map_err(|why| why.to_string())?;
+        Ok(STANDARD.encode(bytes))
+    }
+}
+
+impl fmt::Debug for Histogram {
+    /// Thirty thousand counters would say less.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Histogram({} samples)", self.count())
+    }
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.to_base64().map_err(ser::Error::custom)?;
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_base64(&text).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_read_back_as_it_was_written() {
+        let mut recorded = hdrhistogram::Histogram::new(3).unwrap();
+        (1..=1_000).for_each(|us| recorded.record(us * 1_000).unwrap());
+        let histogram = Histogram::new(recorded);
+        let json = serde_json::to_string(&histogram).unwrap();
+        assert!(json.starts_with("\"HISTF"), "{json}");
+        let back: Histogram = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.count(), 1_000);
+        assert_eq!(back.recorded(), histogram.recorded());
+    }
+
+    #[test]
+    fn what_is_no_histogram_is_said_to_be_none() {
+        for text in ["", "§", "AAAA", "HISTFAAAA"] {
+            assert!(Histogram::from_base64(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(0_u8.., 0..200)) {
+            let _ = Histogram::from_base64(&STANDARD.encode(bytes));
+        }
+    }
+}
