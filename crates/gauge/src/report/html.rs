@@ -109,7 +109,9 @@ fn article(report: &Report) -> Markup {
         @for group in plots::plots(report) {
             section {
                 h2 { "Plots: " (group.title) }
-                div.plots { @for place in &group.places { (figure::figure(place)) } }
+                @for row in &group.rows {
+                    div.plots { @for place in row { (figure::figure(place)) } }
+                }
             }
         }
     }

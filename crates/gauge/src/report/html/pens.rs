@@ -106,13 +106,13 @@ const PENS: [Pen; 6] = [
     Pen {
         light: RGBColor(0x00, 0x85, 0x60),
         dark: RGBColor(0x2F, 0xD0, 0xA0),
-        dash: "8 6",
+        dash: "10 7",
         mark: Mark::Ring,
     },
     Pen {
         light: RGBColor(0xA8, 0x3E, 0x7C),
         dark: RGBColor(0xE8, 0x9A, 0xC8),
-        dash: "3 6",
+        dash: "6 7",
         mark: Mark::Cross,
     },
     Pen {

@@ -143,38 +143,38 @@ impl Plot {
     }
 }
 
-/// A heading and the plots below it.
+/// A heading and the plots below it, in rows of what belongs together.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) title: &'static str,
-    pub(super) places: Vec<Place>,
+    pub(super) rows: Vec<Vec<Place>>,
 }
 
 /// Every plot that the report has data for, in the order of its tables.
 pub(super) fn plots(report: &Report) -> Vec<Group> {
     let mut groups = vec![
-        group("Round trips", latency::places(report)),
+        group("Round trips", latency::rows(report)),
         group("One-way streams", throughput::strategies(report)),
         group("UDP payload smoke test", throughput::smoke(report)),
-        group("Pings", ping::places(report)),
+        group("Pings", ping::rows(report)),
         group("Streams to a server", throughput::streams(report)),
-        group("Wake-ups", wakeup::places(report)),
-        group("Idle beside load", soak::places(report)),
+        group("Wake-ups", wakeup::rows(report)),
+        group("Idle beside load", soak::rows(report)),
     ];
-    groups.retain(|group| !group.places.is_empty());
+    groups.retain(|group| !group.rows.is_empty());
     groups
 }
 
-fn group(title: &'static str, mut places: Vec<Place>) -> Group {
-    let all = places.len();
-    if all > MOST_PLACES {
-        places.truncate(MOST_PLACES);
-        places.push(Place::Absent(format!(
-            "{} more plots are left out, to keep the page readable; their data are in the JSON.",
-            all - MOST_PLACES
-        )));
+fn group(title: &'static str, mut rows: Vec<Vec<Place>>) -> Group {
+    let all = rows.len();
+    if all > MOST_ROWS {
+        rows.truncate(MOST_ROWS);
+        rows.push(vec![Place::Absent(format!(
+            "{} more rows of plots are left out, to keep the page readable; their data are in the JSON.",
+            all - MOST_ROWS
+        ))]);
     }
-    Group { title, places }
+    Group { title, rows }
 }
 
 /// The values that occur, each once and in their first order.
@@ -190,8 +190,8 @@ fn distinct<'a, T: PartialEq + 'a>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 /// More is a grey band and a page of megabytes.
 const MOST_POINTS: usize = 20_000;
-/// A whole bench has some thirty.
-const MOST_PLACES: usize = 60;
+/// A whole bench has some ten.
+const MOST_ROWS: usize = 40;
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -31,11 +31,7 @@ pub(super) fn of(sections: &[Section]) -> String {
                     let level = if index == 0 { "##" } else { "###" };
                     text.push_str(&format!("{level} {}\n", escaped(title.plain())));
                 }
-                Block::Words(words) => {
-                    // A dash of its own would make a list of what is one sentence.
-                    let words = escaped(words.plain().trim_start_matches("- "));
-                    text.push_str(&format!("{words}\n"));
-                }
+                Block::Words(words) => text.push_str(&format!("{}\n", escaped(words.plain()))),
                 Block::Table(table) => text.push_str(&table_of(table)),
                 Block::Lines(lines) => text.push_str(&fenced(lines)),
             }

@@ -71,9 +71,9 @@ impl Section {
 }
 
 impl Sentence {
-    /// The words without what places them on a terminal.
+    /// The words without what places them on a terminal, where a dash leads what belongs to a table.
     pub(in crate::report) fn plain(&self) -> &str {
-        self.text.trim()
+        self.text.trim().trim_start_matches("- ")
     }
 }
 

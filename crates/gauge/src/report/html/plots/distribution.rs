@@ -73,6 +73,9 @@ fn curve(side: &Recorded<'_>) -> Vec<(f64, f64)> {
     tails.sort_by(f64::total_cmp);
     tails.dedup_by(|one, two| (*one - *two).abs() < *two * 1e-9);
     let value = |tail: f64| {
+        if let Some(min_ns) = side.min_ns.filter(|_| tail <= 1.0) {
+            return min_ns;
+        }
         // As the tables have it: the rank below which the share lies, rounded up.
         let beyond = (count as f64 / tail + ROUNDING).floor() as u64;
         let rank = (count - beyond).max(1);

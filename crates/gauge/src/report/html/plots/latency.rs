@@ -4,18 +4,19 @@ use super::distribution::{self, Recorded};
 use super::{Axis, Look, Place, Plot, Series, Shape, distinct};
 use crate::report::{LatencyRow, Report, RttSummary};
 
-pub(super) fn places(report: &Report) -> Vec<Place> {
+pub(super) fn rows(report: &Report) -> Vec<Vec<Place>> {
     let drivers = report.latency.iter().flat_map(|row| &row.drivers);
     let drivers = distinct(drivers.map(|driver| driver.driver.as_str()));
     let transports = distinct(report.latency.iter().map(|row| row.transport.as_str()));
-    let mut places: Vec<Place> = transports
+    let medians = transports
         .iter()
-        .map(|transport| medians(report, transport, &drivers))
-        .collect();
-    for (index, row) in report.latency.iter().enumerate() {
-        places.extend(cell(index, row, &drivers));
-    }
-    places
+        .map(|transport| medians(report, transport, &drivers));
+    let cells = report.latency.iter().enumerate();
+    let cells = cells.map(|(index, row)| Vec::from(cell(index, row, &drivers)));
+    let mut rows = vec![medians.collect()];
+    rows.extend(cells);
+    rows.retain(|row: &Vec<Place>| !row.is_empty());
+    rows
 }
 
 /// One point for each payload.

@@ -5,8 +5,8 @@ use super::{Axis, Look, Place, Plot, Series, Shape};
 use crate::report::Report;
 use crate::report::ping::{PingCell, Slice, Times};
 
-pub(super) fn places(report: &Report) -> Vec<Place> {
-    let mut places = Vec::new();
+pub(super) fn rows(report: &Report) -> Vec<Vec<Place>> {
+    let mut rows = Vec::new();
     for (index, cell) in report.cells.iter().enumerate() {
         let what = format!("{}, {} B", cell.address, cell.payload_bytes);
         let mut sides = vec![side("rtt, from leaving to coming back", 0, &cell.rtt)];
@@ -15,10 +15,11 @@ pub(super) fn places(report: &Report) -> Vec<Place> {
             sides.push(side("response, from its intended time", 1, response));
             source.push_str(&format!(", cells[{index}].response.hdr"));
         }
-        places.extend(distribution::places(&what, &sides, &source));
-        places.push(over_the_run(index, &what, cell));
+        let mut row = Vec::from(distribution::places(&what, &sides, &source));
+        row.push(over_the_run(index, &what, cell));
+        rows.push(row);
     }
-    places
+    rows
 }
 
 fn side<'a>(name: &str, pen: usize, times: &'a Times) -> Recorded<'a> {

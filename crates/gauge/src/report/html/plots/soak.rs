@@ -5,7 +5,7 @@ use super::{Axis, Look, Place, Plot, Scale, Series, Shape, Unit, wakeup};
 use crate::report::Report;
 use crate::report::soak::{Phase, Soak};
 
-pub(super) fn places(report: &Report) -> Vec<Place> {
+pub(super) fn rows(report: &Report) -> Vec<Vec<Place>> {
     let Some(soak) = &report.soak else {
         return Vec::new();
     };
@@ -36,7 +36,7 @@ pub(super) fn places(report: &Report) -> Vec<Place> {
         "soak.wakeup.idle[], soak.wakeup.loaded[]",
         &rows.map(|(name, rows)| (name, rows.as_slice())),
     ));
-    places
+    vec![places]
 }
 
 /// Each second of each sender is a point: where senders differ, a line would only connect them.

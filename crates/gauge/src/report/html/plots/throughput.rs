@@ -4,11 +4,11 @@
 use super::{Axis, Look, Place, Plot, Scale, Series, Shape, Unit, distinct};
 use crate::report::{Report, StrategyRow};
 
-pub(super) fn strategies(report: &Report) -> Vec<Place> {
+pub(super) fn strategies(report: &Report) -> Vec<Vec<Place>> {
     let names = distinct(report.strategy.iter().map(|row| row.strategy.as_str()));
     let transports = distinct(report.strategy.iter().map(|row| row.transport.as_str()));
-    let each = transports.iter().flat_map(|transport| {
-        [
+    let each = transports.iter().map(|transport| {
+        vec![
             rates(report, transport, &names),
             delivery(report, transport, &names),
         ]
@@ -16,7 +16,8 @@ pub(super) fn strategies(report: &Report) -> Vec<Place> {
     each.collect()
 }
 
-/// The writer of a row is measured beside that row: each strategy has one of its own.
+/// The writer of a row is measured beside that row: each strategy has a line of its own, and all of
+/// them one name.
 fn rates(report: &Report, transport: &str, names: &[&str]) -> Place {
     let mut series = Vec::new();
     for (pen, name) in names.iter().enumerate() {
@@ -27,16 +28,15 @@ fn rates(report: &Report, transport: &str, names: &[&str]) -> Place {
             row.control.received_mib_per_s
         });
         series.push(Series {
-            name: format!("raw writer beside {name}"),
+            name: "raw writer".to_owned(),
             ..writer
         });
     }
     Plot {
         title: format!("Throughput by payload: {transport}"),
-        caption:
-            "What was received, each strategy and the raw writer that was measured beside it, \
-                  each of its messages its own write: higher is better."
-                .to_owned(),
+        caption: "What was received, each strategy and the raw writer that was measured beside \
+                  each, every message its own write: higher is better."
+            .to_owned(),
         source: "strategy[].received_mib_per_s, strategy[].control.received_mib_per_s".to_owned(),
         x: Axis::payload(),
         y: rate_axis(),
@@ -86,7 +86,7 @@ fn of_rows(
     }
 }
 
-pub(super) fn smoke(report: &Report) -> Vec<Place> {
+pub(super) fn smoke(report: &Report) -> Vec<Vec<Place>> {
     let paths = distinct(report.udp_smoke.iter().map(|row| row.path.as_str()));
     if paths.is_empty() {
         return Vec::new();
@@ -117,10 +117,10 @@ pub(super) fn smoke(report: &Report) -> Vec<Place> {
         y: percent_axis("matched, %"),
         series: each.collect(),
     };
-    vec![plot.or_absent("nothing was sent")]
+    vec![vec![plot.or_absent("nothing was sent")]]
 }
 
-pub(super) fn streams(report: &Report) -> Vec<Place> {
+pub(super) fn streams(report: &Report) -> Vec<Vec<Place>> {
     if report.stream.is_empty() {
         return Vec::new();
     }
@@ -144,7 +144,9 @@ pub(super) fn streams(report: &Report) -> Vec<Place> {
         y: rate_axis(),
         series: each.collect(),
     };
-    vec![plot.or_absent("the server could not be asked what it received")]
+    vec![vec![
+        plot.or_absent("the server could not be asked what it received"),
+    ]]
 }
 
 fn rate_axis() -> Axis {

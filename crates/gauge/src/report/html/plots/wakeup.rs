@@ -4,14 +4,14 @@ use super::{Axis, Look, Place, Plot, Scale, Series, Shape, Unit};
 use crate::report::Report;
 use crate::report::wakeup::WakeupRow;
 
-pub(super) fn places(report: &Report) -> Vec<Place> {
+pub(super) fn rows(report: &Report) -> Vec<Vec<Place>> {
     let rows = &report.wakeup;
     if rows.is_empty() {
         return Vec::new();
     }
     let by_cpu = by_cpu("Lateness of timers by CPU", "wakeup[]", &[("", rows)]);
     let histogram = histogram(rows);
-    vec![by_cpu, histogram]
+    vec![vec![by_cpu, histogram]]
 }
 
 /// Figures by CPU, of one or more sets of rows.
