@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
 use crate::load::LoadCommand;
 use crate::ping::PingCommand;
-use crate::runs::ReportCommand;
+use crate::report::ReportCommand;
 use crate::serve::ServeCommand;
 use crate::soak::{self, ProcessCommand, SoakCommand};
 use crate::stream::StreamCommand;

@@ -12,7 +12,7 @@ mod options;
 mod outputs;
 mod ping;
 mod progress;
-mod runs;
+mod report;
 mod serve;
 mod soak;
 mod started_at;

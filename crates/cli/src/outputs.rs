@@ -24,8 +24,9 @@ pub(crate) struct Outputs {
     csv: Option<(CsvTable, Output)>,
 }
 
+/// One place to write to, open.
 #[derive(Debug)]
-enum Output {
+pub(crate) enum Output {
     Stdout,
     File { name: String, file: File },
 }
@@ -96,7 +97,8 @@ impl Outputs {
 }
 
 impl Output {
-    fn open(option: &str, path: &Path) -> Result<Self, Failure> {
+    /// Opens it; `-` is standard output.
+    pub(crate) fn open(option: &str, path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
@@ -115,7 +117,8 @@ impl Output {
         }
     }
 
-    fn write(self, bytes: &[u8]) -> Result<(), Failure> {
+    /// Writes all of it.
+    pub(crate) fn write(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => print(bytes).map(|_| ()),
             Self::File { name, mut file } => {

@@ -5,7 +5,7 @@ mod process;
 
 use tautline_gauge::environment::{Doubt, Environment, Severity};
 use tautline_gauge::primes::Limit;
-use tautline_gauge::report::text::soak::{details, markdown, table};
+use tautline_gauge::report::text::soak as text;
 use tautline_gauge::report::{PlacementRecord, Report, ThreadRecord};
 use tautline_gauge::run::Progress;
 use tautline_gauge::soak::{self, SoakPlan, SoakResult};
@@ -63,7 +63,11 @@ impl SoakCommand {
             self.output.label.clone(),
         );
         let (report, gates) = judged(report, &self.output.fail_if);
-        let page = page(&report, self.md);
+        let page = if self.md {
+            text::report_markdown(&report)
+        } else {
+            text::page(&report)
+        };
         let written = outputs.write_page(&report, &page).map_err(Failure::report);
         Ok(signal.or(failed).or_else(|| written.err()).unwrap_or(gates))
     }
@@ -80,34 +84,6 @@ fn measure(plan: &SoakPlan, environment: &Environment, interrupt: &Interrupt) ->
     let result = soak::run(plan, environment, &mut show, interrupt.stop());
     line.clear();
     result
-}
-
-fn page(report: &Report, markdown_wanted: bool) -> String {
-    let Some(soak) = report.soak.as_ref().filter(|soak| !soak.rounds.is_empty()) else {
-        return String::new();
-    };
-    let rest = tautline_gauge::report::text::closing(report);
-    if markdown_wanted {
-        return markdown(&[soak]) + "\n" + &rest;
-    }
-    let mut page = head(report);
-    page.push_str(&table(&[soak]));
-    page.push('\n');
-    page.push_str(&details(soak));
-    page.push('\n');
-    page.push_str(&rest);
-    page
-}
-
-/// What the reader has to know before the table: what was refused.
-fn head(report: &Report) -> String {
-    let mut head = format!("tautline {} soak, {}\n", report.version, report.started_at);
-    let setting = report.soak.as_ref().map(|soak| &soak.setting);
-    if let Some(refused) = setting.and_then(|setting| setting.receiver_sched_refused.as_ref()) {
-        head.push_str(&format!("The receiver ran as other:\n  {refused}\n"));
-    }
-    head.push('\n');
-    head
 }
 
 fn report_of(

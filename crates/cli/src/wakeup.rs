@@ -9,7 +9,7 @@ use tautline_gauge::environment::{Environment, Evidence};
 use tautline_gauge::gate::Tables;
 use tautline_gauge::placement;
 use tautline_gauge::plan::Sched;
-use tautline_gauge::report::text::wakeup::{histogram, lines};
+use tautline_gauge::report::text::wakeup::{lines, page};
 use tautline_gauge::report::wakeup::WakeupRow;
 use tautline_gauge::report::{PlacementRecord, Report, ThreadRecord};
 use tautline_gauge::wakeup::{self, WakeupPlan, WakeupResult};
@@ -82,10 +82,11 @@ impl WakeupCommand {
         let result = wakeup::run(&plan, interrupt.stop(), &mut |rows| live.show(rows))
             .map_err(|error| Failure::new(Exit::Unavailable, error))?;
         live.clear();
-        let text = text(&result, &plan);
         let report = report_of(result, &plan, environment, output.label.clone());
         let (report, gates) = judged(report, &output.fail_if);
-        let written = outputs.write_page(&report, &text).map_err(Failure::report);
+        let written = outputs
+            .write_page(&report, &page(&report))
+            .map_err(Failure::report);
         let signal = interrupt.exit().filter(|_| report.interrupted);
         Ok(signal.or_else(|| written.err()).unwrap_or(gates))
     }
@@ -137,29 +138,6 @@ impl WakeupCommand {
             histogram_us: self.histogram.unwrap_or(0),
         })
     }
-}
-
-/// What is printed: what was not had, how the CPUs were held, the lines, the histogram.
-fn text(result: &WakeupResult, plan: &WakeupPlan) -> String {
-    let mut text: String = result
-        .notes
-        .iter()
-        .map(|note| format!("# {note}\n"))
-        .collect();
-    if let Some(row) = result
-        .rows
-        .iter()
-        .find(|row| row.sched_requested != row.sched_effective)
-    {
-        text.push_str(&format!("# measured as {}\n", row.sched_effective));
-    }
-    text.push_str(match (result.stayed_awake, plan.stay_awake) {
-        (true, _) => "# the CPUs were kept from halting; times in us\n",
-        (false, _) => "# idle CPUs could halt, and waking one is part of the times; times in us\n",
-    });
-    text.push_str(&lines(&result.rows));
-    text.push_str(&histogram(&result.rows));
-    text
 }
 
 fn report_of(

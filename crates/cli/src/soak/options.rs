@@ -16,7 +16,7 @@ use super::process::ProcessCommand;
 use crate::exit::Failure;
 use crate::load;
 use crate::options::{Output, Usage, after_help};
-use crate::runs;
+use crate::report;
 use crate::values;
 
 /// Soak one receiver with many senders, idle and then under a load of primes: one table per kernel
@@ -107,7 +107,7 @@ impl SoakCommand {
     /// The plan, checked.
     pub(super) fn plan(&self) -> Result<SoakPlan, Refusal> {
         let like = match &self.like {
-            Some(path) => Some(runs::read(path).map_err(Refusal::Failure)?.setting),
+            Some(path) => Some(report::read_soak(path).map_err(Refusal::Failure)?.setting),
             None => None,
         };
         self.plan_like(like.as_ref()).map_err(Refusal::Usage)

@@ -8,7 +8,6 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 
-use super::soak::Soak;
 use super::{
     DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, SCHEMA_FAMILY, SmokeRow,
     SmokeRuntime, StrategyRow, StrategyRun,
@@ -57,17 +56,6 @@ pub fn read(text: &str) -> Result<Report, String> {
 
 fn no_report(why: &str) -> String {
     format!("it is no report of this program: {why}")
-}
-
-/// The soak part of a report that [`json`] has written.
-///
-/// # Errors
-///
-/// A sentence about what the text is instead.
-pub fn read_soak(text: &str) -> Result<Soak, String> {
-    read(text)?
-        .soak
-        .ok_or_else(|| "it is no report of tautline soak".to_owned())
 }
 
 /// The latency table, a row for each run: first the columns that readers of such files know, then ours.

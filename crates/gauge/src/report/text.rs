@@ -4,27 +4,28 @@
 mod figures;
 mod head;
 mod latency;
-mod lines;
+pub(super) mod lines;
+mod markdown;
 mod next;
 mod ping;
+pub(super) mod section;
 pub mod serve;
 mod smoke;
 pub mod soak;
 mod strategy;
 mod stream;
-mod table;
+pub(super) mod table;
 pub mod wakeup;
 
-use std::fmt::Write as _;
-
 use self::head::head;
+pub(super) use self::head::machine;
 use self::latency::{drivers, latency};
-use self::lines::{ascii, command_lines, wrapped};
+use self::lines::{ascii, command_lines};
+pub use self::markdown::markdown;
 use self::next::next_command;
-use self::ping::ping;
+use self::section::Section;
 use self::smoke::{smoke, smoke_runtime};
 use self::strategy::{raw_writer, strategy};
-use self::stream::stream;
 use super::Report;
 use crate::environment::{Doubt, Severity};
 use crate::gate::Outcome;
@@ -32,46 +33,77 @@ use crate::gate::Outcome;
 /// No line is longer: what is pasted into a mail or a log stays as it was.
 pub const WIDTH: usize = 100;
 
-/// The whole page.
+/// The page that a run of any kind prints.
+#[must_use]
+pub fn page(report: &Report) -> String {
+    if report.soak.is_some() {
+        soak::page(report)
+    } else if !report.wakeup.is_empty() {
+        wakeup::page(report)
+    } else {
+        render(report)
+    }
+}
+
+/// What stands above a page where several follow each other.
+#[must_use]
+pub fn heading(name: &str) -> String {
+    ascii(&format!("==> {name} <==\n"))
+}
+
+/// The same in Markdown.
+#[must_use]
+pub fn markdown_heading(name: &str) -> String {
+    ascii(&format!("# {}\n", markdown::escaped(name)))
+}
+
+/// The page of `bench`, `ping` and `stream`.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let sections = [
-        head(report),
+    let mut sections = vec![head(report)];
+    sections.extend(tables(report));
+    sections.extend(verdicts(report));
+    sections.push(doubts(report));
+    section::page(&sections)
+}
+
+/// What ends every page: gates, how the run ended, doubts.
+#[must_use]
+pub fn closing(report: &Report) -> String {
+    section::page(&closing_sections(report))
+}
+
+fn closing_sections(report: &Report) -> Vec<Section> {
+    let mut sections = verdicts(report);
+    sections.push(doubts(report));
+    sections
+}
+
+/// Every table that the report holds, with the words that belong to it.
+pub(super) fn tables(report: &Report) -> Vec<Section> {
+    let mut sections = vec![
         latency(report),
         drivers(report),
         strategy(report),
         raw_writer(report),
         smoke(report),
         smoke_runtime(report),
-        ping(report),
-        stream(report),
-        absent(report),
-        gates(report),
-        outcome(report),
-        doubts(report),
     ];
-    let mut page = String::new();
-    for section in sections.iter().filter(|section| !section.is_empty()) {
-        if !page.is_empty() {
-            page.push('\n');
-        }
-        page.push_str(section);
-    }
-    ascii(&page)
+    sections.extend(ping::cells(report));
+    sections.extend(stream::streams(report));
+    sections.push(wakeup::section(report));
+    sections.extend(report.soak.iter().flat_map(soak::sections));
+    sections.push(absent(report));
+    sections.retain(|section| !section.is_empty());
+    sections
 }
 
-/// What ends every page: gates, how the run ended, doubts.
-#[must_use]
-pub fn closing(report: &Report) -> String {
-    let sections = [gates(report), outcome(report), doubts(report)];
-    let full: Vec<String> = sections
-        .into_iter()
-        .filter(|section| !section.is_empty())
-        .collect();
-    ascii(&full.join("\n"))
+/// What became of the gates, and how the run ended.
+pub(super) fn verdicts(report: &Report) -> Vec<Section> {
+    vec![gates(report), outcome(report)]
 }
 
-fn absent(report: &Report) -> String {
+fn absent(report: &Report) -> Section {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for absent in &report.absent {
         let cell = format!(
@@ -86,74 +118,77 @@ fn absent(report: &Report) -> String {
             None => reasons.push((absent.reason.clone(), vec![cell])),
         }
     }
-    reasons
-        .iter()
-        .map(|(reason, cells)| wrapped(&format!("Absent: {}: {reason}", cells.join(", ")), "  "))
-        .collect()
+    let mut section = Section::default();
+    for (reason, cells) in &reasons {
+        section.words(format!("Absent: {}: {reason}", cells.join(", ")), "  ");
+    }
+    section
 }
 
-fn gates(report: &Report) -> String {
-    let mut section = String::new();
+fn gates(report: &Report) -> Section {
+    let mut section = Section::default();
     for verdict in &report.gates {
         let word = match verdict.outcome {
             Outcome::Passed => "passed",
             Outcome::Failed => "FAILED",
             Outcome::Undecided => "UNDECIDED",
         };
-        section.push_str(&wrapped(
-            &format!("Gate {word}: {}", verdict.expression),
-            "  ",
-        ));
+        section.words(format!("Gate {word}: {}", verdict.expression), "  ");
         for finding in &verdict.findings {
-            section.push_str(&wrapped(&format!("  {finding}"), "    "));
+            section.words(format!("  {finding}"), "    ");
         }
     }
     section
 }
 
-fn outcome(report: &Report) -> String {
-    let mut section = String::new();
+fn outcome(report: &Report) -> Section {
+    let mut section = Section::default();
     if report.interrupted {
-        section.push_str(&wrapped(
+        section.words(
             "Interrupted: these are the figures until then, and the page is partial.",
             "",
-        ));
+        );
     }
     if let Some(error) = &report.error {
-        section.push_str(&wrapped(&format!("Ended early: {error}"), "  "));
+        section.words(format!("Ended early: {error}"), "  ");
     }
     section
 }
 
-fn doubts(report: &Report) -> String {
+fn doubts(report: &Report) -> Section {
     const SHOWN: usize = 3;
-    let mut section = String::new();
+    let mut section = Section::default();
     let all = report.warnings.len();
     if all > SHOWN {
-        let _ = writeln!(
-            section,
-            "Doubts, the gravest {SHOWN} of {all}; the rest is in --json:"
-        );
+        let title = format!("Doubts, the gravest {SHOWN} of {all}; the rest is in --json:");
+        section.title(title, "");
     } else if all > 0 {
-        section.push_str("Doubts:\n");
+        section.title("Doubts:", "");
     }
     for doubt in report.warnings.iter().take(SHOWN) {
-        section.push_str(&wrapped(&doubt_line(doubt), "    "));
+        section.words(doubt_line(doubt), "    ");
     }
-    section.push_str(&command_lines("Next: ", &next_command(report)));
+    section.lines(command_lines("Next: ", &next_command(report)));
     section
 }
 
 fn doubt_line(doubt: &Doubt) -> String {
-    let severity = match doubt.severity {
+    format!(
+        "  {} {}: {}; try: {}",
+        severity(doubt.severity),
+        doubt.code,
+        doubt.message,
+        doubt.advice
+    )
+}
+
+/// The word for it: what invalidates figures is not overlooked.
+pub(super) fn severity(severity: Severity) -> &'static str {
+    match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
         Severity::Invalid => "INVALID",
-    };
-    format!(
-        "  {severity} {}: {}; try: {}",
-        doubt.code, doubt.message, doubt.advice
-    )
+    }
 }
 
 #[cfg(test)]

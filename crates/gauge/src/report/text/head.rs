@@ -3,24 +3,24 @@
 use std::fmt::Write as _;
 
 use super::WIDTH;
-use super::lines::wrapped;
+use super::section::Section;
 use crate::environment::Environment;
 use crate::report::{Report, ThreadRecord};
 
-pub(super) fn head(report: &Report) -> String {
+pub(super) fn head(report: &Report) -> Section {
+    let mut section = Section::default();
     let mut head = format!("tautline {}, {}", report.version, report.started_at);
     if let Some(label) = &report.label {
         let _ = write!(head, ", {label}");
     }
-    let mut head = wrapped(&head, "");
-    head.push_str(&machine(&report.environment));
-    head.push('\n');
-    head.push_str(&wrapped(&placement(report), "  "));
-    head
+    section.title(head, "");
+    section.lines(machine(&report.environment) + "\n");
+    section.words(placement(report), "  ");
+    section
 }
 
 /// The machine in one line: what of it fits, most telling first.
-fn machine(environment: &Environment) -> String {
+pub(in crate::report) fn machine(environment: &Environment) -> String {
     let unknown = || "unknown".to_owned();
     let cpu = &environment.cpu;
     let cpus = match (cpu.logical, cpu.cores) {

@@ -1,18 +1,18 @@
 //! The latency table, and below it each driver beside the control.
 
 use super::figures::{absent_figure, count, micros, optional, rate, ratio};
-use super::lines::wrapped;
+use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::{DriverRow, LatencyRow, Percentile, Report};
 
-pub(super) fn latency(report: &Report) -> String {
+pub(super) fn latency(report: &Report) -> Section {
     let rows: Vec<&LatencyRow> = report
         .latency
         .iter()
         .filter(|row| row.summary.count > 0)
         .collect();
     if rows.is_empty() {
-        return String::new();
+        return Section::default();
     }
     let mut table = Table::new(&[
         Column::word("trans-", "port"),
@@ -48,10 +48,11 @@ pub(super) fn latency(report: &Report) -> String {
         ]);
     }
     let driver = rows.iter().find_map(|row| row.driver.as_deref());
-    let mut section = wrapped(&title(driver.unwrap_or("handoff")), "");
-    section.push_str(&table.render());
-    section.push_str(&missing_percentiles(&rows));
-    section.push_str(&faults(&rows));
+    let mut section = Section::default();
+    section.title(title(driver.unwrap_or("handoff")), "");
+    section.table(table);
+    missing_percentiles(&rows, &mut section);
+    faults(&rows, &mut section);
     section
 }
 
@@ -67,8 +68,7 @@ fn title(driver: &str) -> String {
 }
 
 /// Which percentiles are absent, and what they would need: the fewest samples stand for all.
-fn missing_percentiles(rows: &[&LatencyRow]) -> String {
-    let mut notes = String::new();
+fn missing_percentiles(rows: &[&LatencyRow], section: &mut Section) {
     for percentile in Percentile::ALL {
         let fewest = rows
             .iter()
@@ -81,14 +81,12 @@ fn missing_percentiles(rows: &[&LatencyRow]) -> String {
                 percentile.name(),
                 percentile.least_samples()
             );
-            notes.push_str(&wrapped(&note, "  "));
+            section.words(note, "  ");
         }
     }
-    notes
 }
 
-fn faults(rows: &[&LatencyRow]) -> String {
-    let mut notes = String::new();
+fn faults(rows: &[&LatencyRow], section: &mut Section) {
     for row in rows {
         let summary = &row.summary;
         if summary.lost + summary.stray + summary.corrupted > 0 {
@@ -101,13 +99,12 @@ fn faults(rows: &[&LatencyRow]) -> String {
                 summary.corrupted,
                 summary.count + summary.lost
             );
-            notes.push_str(&wrapped(&note, "  "));
+            section.words(note, "  ");
         }
     }
-    notes
 }
 
-pub(super) fn drivers(report: &Report) -> String {
+pub(super) fn drivers(report: &Report) -> Section {
     let mut names: Vec<&str> = Vec::new();
     for driver in report.latency.iter().flat_map(|row| &row.drivers) {
         if !names.contains(&driver.driver.as_str()) {
@@ -115,7 +112,7 @@ pub(super) fn drivers(report: &Report) -> String {
         }
     }
     if names.is_empty() {
-        return String::new();
+        return Section::default();
     }
     let mut columns = vec![
         Column::word("trans-", "port"),
@@ -140,12 +137,13 @@ pub(super) fn drivers(report: &Report) -> String {
         }
         table.row(cells);
     }
-    let mut section = wrapped(
+    let mut section = Section::default();
+    section.title(
         "Beside raw blocking sockets: each driver's p50 and its ratio to the control's, medians over \
          rounds; below the ratio its 95 % interval",
         "",
     );
-    section.push_str(&table.render());
+    section.table(table);
     section
 }
 

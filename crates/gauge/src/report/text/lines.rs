@@ -92,7 +92,7 @@ pub(super) fn command_lines(leading: &str, words: &[String]) -> String {
 }
 
 /// A word as a shell takes it back.
-pub(super) fn quoted(word: &str) -> String {
+pub(in crate::report) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -2,37 +2,34 @@
 
 use std::fmt::Write as _;
 
-use super::WIDTH;
 use super::figures::micros;
-use super::lines::wrapped;
+use super::section::Section;
 use super::table::{Column, Table};
 use crate::moments::Coincidence;
 use crate::report::Report;
 use crate::report::ping::{PercentileValue, PingCell, SlowMoment, Times};
 use crate::wire::PeerRecord;
 
-pub(super) fn ping(report: &Report) -> String {
-    let cells: Vec<String> = report.cells.iter().map(cell).collect();
-    let mut section = cells.join("\n");
-    if let Some(peer) = &report.peer
-        && !report.cells.is_empty()
-    {
-        section.push_str(&wrapped(&peer_line(peer, report.same_host), "    "));
+pub(super) fn cells(report: &Report) -> Vec<Section> {
+    let mut cells: Vec<Section> = report.cells.iter().map(cell).collect();
+    if let Some((peer, last)) = report.peer.as_ref().zip(cells.last_mut()) {
+        last.words(peer_line(peer, report.same_host), "    ");
     }
-    section
+    cells
 }
 
-fn cell(cell: &PingCell) -> String {
-    let mut section = wrapped(&title(cell), "  ");
-    section.push_str(&wrapped(&counts(cell), "    "));
-    section.push_str(&figures(cell));
-    section.push_str(&interval(cell));
-    section.push_str(&each_thread(cell));
-    section.push_str(&histogram(cell));
-    section.push_str(&slowest(cell));
-    section.push_str(&wrapped(&path(cell), "    "));
+fn cell(cell: &PingCell) -> Section {
+    let mut section = Section::default();
+    section.title(title(cell), "  ");
+    section.words(counts(cell), "    ");
+    figures(cell, &mut section);
+    interval(cell, &mut section);
+    each_thread(cell, &mut section);
+    histogram(cell, &mut section);
+    slowest(cell, &mut section);
+    section.words(path(cell), "    ");
     if let Some(error) = &cell.error {
-        section.push_str(&wrapped(&format!("  broke off: {error}"), "    "));
+        section.words(format!("  broke off: {error}"), "    ");
     }
     section
 }
@@ -88,48 +85,46 @@ fn counts(cell: &PingCell) -> String {
 }
 
 /// One line for each kind of time, and one for the percentiles that do not fit.
-fn figures(cell: &PingCell) -> String {
-    let (mut section, shown) = table(cell);
+fn figures(cell: &PingCell, section: &mut Section) {
+    let (table, shown) = table(cell);
+    section.table(table);
     if cell.half_rtt.is_some() {
-        section.push_str("  half rtt is an estimate of one way: it takes both ways to be alike\n");
+        let estimate = "  half rtt is an estimate of one way: it takes both ways to be alike";
+        section.words(estimate, "    ");
     }
     let rest: Vec<String> = cell.rtt.percentiles[shown..]
         .iter()
         .map(|of| format!("p{} {}", of.percentile, value(of)))
         .collect();
     if !rest.is_empty() {
-        section.push_str(&wrapped(
-            &format!("  rtt beyond: {}", rest.join(", ")),
-            "    ",
-        ));
+        section.words(format!("  rtt beyond: {}", rest.join(", ")), "    ");
     }
     let (name, times) = match &cell.response {
         Some(response) => ("response", response),
         None => ("rtt", &cell.rtt),
     };
     if times.over_1ms > 0 {
-        let _ = writeln!(
-            section,
+        let line = format!(
             "  {name} above 1 ms: {}, 5 ms: {}, 10 ms: {}, 20 ms: {}",
             times.over_1ms, times.over_5ms, times.over_10ms, times.over_20ms
         );
+        section.words(line, "    ");
     }
-    section
 }
 
 /// With as many percentiles as the page is wide enough for.
-fn table(cell: &PingCell) -> (String, usize) {
+fn table(cell: &PingCell) -> (Table, usize) {
     let mut shown = cell.rtt.percentiles.len().min(MOST_PERCENTILES);
     loop {
         let table = table_of(cell, shown);
-        if shown == 0 || table.lines().all(|line| line.len() <= WIDTH) {
+        if shown == 0 || table.fits() {
             return (table, shown);
         }
         shown -= 1;
     }
 }
 
-fn table_of(cell: &PingCell, shown: usize) -> String {
+fn table_of(cell: &PingCell, shown: usize) -> Table {
     let percentiles = cell.rtt.percentiles[..shown].iter();
     let mut columns = vec![Column::word("", "  us")];
     columns.extend(percentiles.map(|of| Column::figure("", &format!("p{}", of.percentile))));
@@ -150,30 +145,29 @@ fn table_of(cell: &PingCell, shown: usize) -> String {
     if let Some(half) = &cell.half_rtt {
         row("half rtt", half);
     }
-    table.render()
+    table
 }
 
 fn value(of: &PercentileValue) -> String {
     micros(of.value_ns)
 }
 
-fn interval(cell: &PingCell) -> String {
-    match (cell.p50_low_ns, cell.p50_high_ns) {
-        (Some(low), Some(high)) => format!(
-            "  p50 within {:.1} to {:.1} us: 95 % interval over {} of the run\n",
+fn interval(cell: &PingCell, section: &mut Section) {
+    if let Some((low, high)) = cell.p50_low_ns.zip(cell.p50_high_ns) {
+        let line = format!(
+            "  p50 within {:.1} to {:.1} us: 95 % interval over {} of the run",
             low / 1e3,
             high / 1e3,
             plural(cell.slices.len() as u64, "slice")
-        ),
-        _ => String::new(),
+        );
+        section.words(line, "    ");
     }
 }
 
-fn each_thread(cell: &PingCell) -> String {
+fn each_thread(cell: &PingCell, section: &mut Section) {
     if cell.each_thread.len() < 2 {
-        return String::new();
+        return;
     }
-    let mut section = String::new();
     for thread in cell.each_thread.iter().take(MOST_THREADS) {
         let p50 = thread.rtt.percentiles.first();
         let p50 = p50.map_or_else(String::new, |of| {
@@ -187,17 +181,16 @@ fn each_thread(cell: &PingCell) -> String {
             thread.received,
             micros(thread.rtt.max_ns)
         );
-        section.push_str(&wrapped(&line, "    "));
+        section.words(line, "    ");
     }
     if cell.each_thread.len() > MOST_THREADS {
-        section.push_str("  the other threads are in --json\n");
+        section.words("  the other threads are in --json", "    ");
     }
-    section
 }
 
-fn histogram(cell: &PingCell) -> String {
+fn histogram(cell: &PingCell, section: &mut Section) {
     let Some(histogram) = &cell.histogram else {
-        return String::new();
+        return;
     };
     let mut table = Table::new(&[
         Column::figure("", "  from us"),
@@ -218,20 +211,18 @@ fn histogram(cell: &PingCell) -> String {
         from_ns = to_ns;
     }
     row(us(from_ns), "-".to_owned(), histogram.above);
-    table.render()
+    section.table(table);
 }
 
-fn slowest(cell: &PingCell) -> String {
-    let mut section = String::new();
+fn slowest(cell: &PingCell, section: &mut Section) {
     for (number, slow) in cell.slow.iter().take(MOST_SLOW).enumerate() {
         let lead = if number == 0 {
             "  slowest:"
         } else {
             "          "
         };
-        section.push_str(&wrapped(&format!("{lead}{}", moment(slow)), "            "));
+        section.words(format!("{lead}{}", moment(slow)), "            ");
     }
-    section
 }
 
 fn moment(slow: &SlowMoment) -> String {

@@ -1,14 +1,14 @@
 //! The UDP payload smoke test: what came back, the library's counters, and the verdicts.
 
 use super::figures::{count, optional, percent};
-use super::lines::wrapped;
+use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::{Report, SmokeClass, SmokeVerdict};
 
-pub(super) fn smoke(report: &Report) -> String {
+pub(super) fn smoke(report: &Report) -> Section {
     let rows = &report.udp_smoke;
     if rows.is_empty() {
-        return String::new();
+        return Section::default();
     }
     let mut table = Table::new(&[
         Column::word("", "path"),
@@ -34,26 +34,27 @@ pub(super) fn smoke(report: &Report) -> String {
             count(row.timeouts, 8),
         ]);
     }
-    let mut section = wrapped(
+    let mut section = Section::default();
+    section.title(
         "UDP payload smoke test: stop and wait, every byte of every echo compared",
         "",
     );
-    section.push_str(&table.render());
+    section.table(table);
     for verdict in &report.udp_smoke_verdicts {
-        section.push_str(&wrapped(&sentence(verdict), "  "));
+        section.words(sentence(verdict), "  ");
     }
     section
 }
 
 /// The library's counters, below: raw sockets have none.
-pub(super) fn smoke_runtime(report: &Report) -> String {
+pub(super) fn smoke_runtime(report: &Report) -> Section {
     let mut rows = report
         .udp_smoke
         .iter()
         .filter_map(|row| Some((row, row.runtime?)))
         .peekable();
     if rows.peek().is_none() {
-        return String::new();
+        return Section::default();
     }
     let mut table = Table::new(&[
         Column::word("", "strategy"),
@@ -77,11 +78,12 @@ pub(super) fn smoke_runtime(report: &Report) -> String {
             count(runtime.server.discarded_messages, 8),
         ]);
     }
-    let mut section = wrapped(
+    let mut section = Section::default();
+    section.title(
         "Runtime stats of the smoke test, as the library counted",
         "",
     );
-    section.push_str(&table.render());
+    section.table(table);
     section
 }
 

@@ -4,9 +4,67 @@
 mod details;
 
 pub use self::details::details;
+use super::lines::ascii;
+use super::section::{self, Section};
+use super::{closing, closing_sections, markdown as md};
+use crate::report::Report;
 use crate::report::soak::{Phase, Sender, Soak};
 
-/// Several runs as a Markdown document: figures keep their columns in a fence.
+/// The page of one run; empty where no phase was come to.
+#[must_use]
+pub fn page(report: &Report) -> String {
+    let Some(soak) = of(report) else {
+        return String::new();
+    };
+    let parts = [head(report), table(&[soak]), details(soak), closing(report)];
+    parts.join("\n")
+}
+
+/// What the reader has to know before the table: what was refused.
+fn head(report: &Report) -> String {
+    let mut section = Section::default();
+    section.words(
+        format!("tautline {} soak, {}", report.version, report.started_at),
+        "",
+    );
+    let setting = report.soak.as_ref().map(|soak| &soak.setting);
+    if let Some(refused) = setting.and_then(|setting| setting.receiver_sched_refused.as_ref()) {
+        section.words("The receiver ran as other:", "");
+        section.words(format!("  {refused}"), "  ");
+    }
+    section::page(&[section])
+}
+
+fn of(report: &Report) -> Option<&Soak> {
+    let soak = report.soak.as_ref();
+    soak.filter(|soak| !soak.rounds.is_empty())
+}
+
+/// The table and what it does not hold.
+pub(super) fn sections(soak: &Soak) -> Vec<Section> {
+    if soak.rounds.is_empty() {
+        return Vec::new();
+    }
+    let mut first = Section::default();
+    first.title(
+        format!("Latency soak of {}: without load and under it", soak.label),
+        "",
+    );
+    first.lines(table(&[soak]));
+    let mut sections = vec![first];
+    sections.extend(details::sections(soak));
+    sections
+}
+
+/// One run as a Markdown document, as [`page`] has it.
+#[must_use]
+pub fn report_markdown(report: &Report) -> String {
+    of(report).map_or_else(String::new, |soak| {
+        markdown(&[soak]) + "\n" + &md::of(&closing_sections(report))
+    })
+}
+
+/// Several runs as a Markdown document: their common table keeps its columns in a fence.
 #[must_use]
 pub fn markdown(runs: &[&Soak]) -> String {
     let mut text = String::from("# Latency soak");
@@ -19,15 +77,23 @@ pub fn markdown(runs: &[&Soak]) -> String {
             setting.senders, setting.pings, setting.payload_bytes
         ));
     }
-    text.push_str(&format!("```text\n{}```\n", table(runs)));
+    text.push_str(&md::fenced(&table(runs)));
     for run in runs {
-        text.push_str(&format!(
-            "\n## {}\n\n```text\n{}```\n",
-            run.label,
-            details(run)
-        ));
+        let label = md::escaped(&run.label);
+        let details = md::of(&details::sections(run));
+        text.push_str(&format!("\n## {label}\n\n{details}"));
     }
     text
+}
+
+/// Several runs as one table, and below it what it does not hold of each.
+#[must_use]
+pub fn table_and_details(runs: &[&Soak]) -> String {
+    let mut page = ascii(&table(runs));
+    for run in runs {
+        page.push_str(&ascii(&format!("\n{}:\n{}", run.label, details(run))));
+    }
+    page
 }
 
 /// Several runs as one table.

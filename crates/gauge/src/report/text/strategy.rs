@@ -1,14 +1,14 @@
 //! The strategy table, what its columns cannot say, and below it the raw writer.
 
 use super::figures::{count, optional, percent, rate, ratio};
-use super::lines::wrapped;
+use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::{Report, StrategyRow};
 
-pub(super) fn strategy(report: &Report) -> String {
+pub(super) fn strategy(report: &Report) -> Section {
     let rows = &report.strategy;
     if rows.is_empty() {
-        return String::new();
+        return Section::default();
     }
     let mut table = Table::new(&[
         Column::word("trans-", "port"),
@@ -40,12 +40,13 @@ pub(super) fn strategy(report: &Report) -> String {
             count(row.pressure_events, 7),
         ]);
     }
-    let mut section = wrapped(
+    let mut section = Section::default();
+    section.title(
         "One-way streams: an unpaced producer through each send strategy",
         "",
     );
-    section.push_str(&table.render());
-    section.push_str(&wrapped(&strategy_words(rows), "  "));
+    section.table(table);
+    section.words(strategy_words(rows), "  ");
     section
 }
 
@@ -107,7 +108,7 @@ fn integrity(rows: &[StrategyRow]) -> String {
 }
 
 /// The strategies side by side, each beside its control: a row a strategy would be a second screen.
-pub(super) fn raw_writer(report: &Report) -> String {
+pub(super) fn raw_writer(report: &Report) -> Section {
     let mut names: Vec<&str> = Vec::new();
     let mut cells: Vec<(&str, usize)> = Vec::new();
     for row in &report.strategy {
@@ -119,7 +120,7 @@ pub(super) fn raw_writer(report: &Report) -> String {
         }
     }
     if cells.is_empty() {
-        return String::new();
+        return Section::default();
     }
     let mut columns = vec![
         Column::word("trans-", "port"),
@@ -148,10 +149,11 @@ pub(super) fn raw_writer(report: &Report) -> String {
         }
         table.row(line);
     }
-    let mut section = wrapped(
+    let mut section = Section::default();
+    section.title(
         "Beside a raw writer of the same bytes, each message its own write: what was received",
         "",
     );
-    section.push_str(&table.render());
+    section.table(table);
     section
 }

@@ -3,33 +3,30 @@
 use std::fmt::Write as _;
 
 use super::figures::{count, micros, optional};
-use super::lines::wrapped;
 use super::ping::peer_line;
+use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::Report;
 use crate::report::stream::StreamRow;
 
-pub(super) fn stream(report: &Report) -> String {
-    let mut section = String::new();
+pub(super) fn streams(report: &Report) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
     for rows in report
         .stream
         .chunk_by(|one, two| one.address == two.address)
     {
-        if !section.is_empty() {
-            section.push('\n');
-        }
-        section.push_str(&wrapped(&title(&rows[0]), "  "));
-        section.push_str(&table(rows));
+        let mut section = Section::default();
+        section.title(title(&rows[0]), "  ");
+        section.table(table(rows));
         for row in rows {
-            section.push_str(&remarks(row));
+            remarks(row, &mut section);
         }
+        sections.push(section);
     }
-    if let Some(peer) = &report.peer
-        && !report.stream.is_empty()
-    {
-        section.push_str(&wrapped(&peer_line(peer, report.same_host), "  "));
+    if let Some((peer, last)) = report.peer.as_ref().zip(sections.last_mut()) {
+        last.words(peer_line(peer, report.same_host), "  ");
     }
-    section
+    sections
 }
 
 fn title(row: &StreamRow) -> String {
@@ -40,7 +37,7 @@ fn title(row: &StreamRow) -> String {
     format!("{}, one way, {}, {pace}", row.address, row.strategy)
 }
 
-fn table(rows: &[StreamRow]) -> String {
+fn table(rows: &[StreamRow]) -> Table {
     let mut table = Table::new(&[
         Column::figure("", "bytes"),
         Column::figure("", "offered"),
@@ -70,15 +67,14 @@ fn table(rows: &[StreamRow]) -> String {
             micros(row.queue_delay.p99_ns),
         ]);
     }
-    table.render()
+    table
 }
 
 /// What does not stand in every table: only where there is something to say.
-fn remarks(row: &StreamRow) -> String {
-    let mut remarks = String::new();
+fn remarks(row: &StreamRow, section: &mut Section) {
     let mut remark = |text: String| {
         let text = format!("  {} B: {text}", row.payload_bytes);
-        remarks.push_str(&wrapped(&text, "    "));
+        section.words(text, "    ");
     };
     let mut odd = String::new();
     for (name, value) in [
@@ -108,7 +104,6 @@ fn remarks(row: &StreamRow) -> String {
     if let Some(error) = &row.error {
         remark(format!("broke off: {error}"));
     }
-    remarks
 }
 
 /// A rate that falls short by more than this is worth a word.
@@ -120,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_page_of_streams() {
-        let page = super::stream(&sample::stream_report());
+        let page = crate::report::text::section::page(&super::streams(&sample::stream_report()));
         let expected = "\
 tcp://10.0.0.5:6001, one way, keeplatest, as fast as they go
 bytes  offered  accepted  refused  evicted  delivered  lost  MiB/s  Gbit/s  queued us

@@ -7,7 +7,7 @@ use super::WIDTH;
 
 /// A heading on two lines, and how what is below it is aligned.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(in crate::report) struct Column {
     heading: String,
     alignment: CellAlignment,
 }
@@ -21,6 +21,22 @@ impl Column {
         }
     }
 
+    /// The heading on one line.
+    pub(in crate::report) fn name(&self) -> String {
+        let (above, below) = self.heading.split_once('\n').unwrap_or((&self.heading, ""));
+        match above.trim().strip_suffix('-') {
+            Some(above) => format!("{above}{}", below.trim()),
+            None => format!("{} {}", above.trim(), below.trim())
+                .trim()
+                .to_owned(),
+        }
+    }
+
+    /// Whether figures stand below it.
+    pub(in crate::report) fn is_figure(&self) -> bool {
+        matches!(self.alignment, CellAlignment::Right)
+    }
+
     /// A column of figures.
     pub(super) fn figure(above: &str, below: &str) -> Self {
         Self {
@@ -31,7 +47,7 @@ impl Column {
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::report) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
@@ -53,11 +69,20 @@ impl Table {
     /// With two spaces between columns where the page is wide enough for it, else with one.
     pub(super) fn render(&self) -> String {
         let wide = self.with_gap(2);
-        if wide.lines().all(|line| line.len() <= WIDTH) {
-            wide
-        } else {
-            self.with_gap(1)
-        }
+        if fits(&wide) { wide } else { self.with_gap(1) }
+    }
+
+    /// Whether no line of it is wider than the page.
+    pub(super) fn fits(&self) -> bool {
+        fits(&self.render())
+    }
+
+    pub(in crate::report) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(in crate::report) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     fn with_gap(&self, gap: u16) -> String {
@@ -84,4 +109,8 @@ impl Table {
         }
         text
     }
+}
+
+fn fits(text: &str) -> bool {
+    text.lines().all(|line| line.len() <= WIDTH)
 }

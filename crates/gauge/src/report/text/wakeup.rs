@@ -2,7 +2,40 @@
 
 use std::fmt::Write as _;
 
+use super::section::{self, Section};
+use crate::report::Report;
 use crate::report::wakeup::WakeupRow;
+
+/// What was not had, how the CPUs were held, the lines, the histogram.
+#[must_use]
+pub fn page(report: &Report) -> String {
+    section::page(&[section(report)])
+}
+
+pub(super) fn section(report: &Report) -> Section {
+    let mut section = Section::default();
+    let rows = &report.wakeup;
+    if rows.is_empty() {
+        return section;
+    }
+    let mut text = String::new();
+    if let Some(note) = &report.placement.note {
+        let _ = writeln!(text, "# {note}");
+    }
+    if let Some(row) = rows
+        .iter()
+        .find(|row| row.sched_requested != row.sched_effective)
+    {
+        let _ = writeln!(text, "# measured as {}", row.sched_effective);
+    }
+    text.push_str(if report.placement.stay_awake {
+        "# the CPUs were kept from halting; times in us\n"
+    } else {
+        "# idle CPUs could halt, and waking one is part of the times; times in us\n"
+    });
+    section.lines(text + &lines(rows) + &histogram(rows));
+    section
+}
 
 /// A line for each CPU: thread, id, priority, interval, timers, and their lateness in microseconds.
 #[must_use]

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::super::figures::{micros, optional, ratio};
-use super::super::lines::{ascii, wrapped};
+use super::super::section::{self, Section};
 use super::super::table::{Column, Table};
 use super::super::wakeup;
 use crate::report::soak::{KernelLine, Moment, Phase, Soak};
@@ -13,23 +13,31 @@ use crate::report::wakeup::WakeupRow;
 /// Everything of a run that its table does not hold.
 #[must_use]
 pub fn details(soak: &Soak) -> String {
-    let sections = [
-        merged(soak),
-        ratios(soak),
-        count(soak),
-        timers(soak),
-        moments(soak),
-        processes(soak),
-        wrapped(&kernel(&soak.kernel), "  "),
-    ];
-    let full: Vec<String> = sections
-        .into_iter()
-        .filter(|section| !section.is_empty())
-        .collect();
-    ascii(&full.join("\n"))
+    section::page(&sections(soak))
 }
 
-fn merged(soak: &Soak) -> String {
+pub(in super::super) fn sections(soak: &Soak) -> Vec<Section> {
+    vec![
+        merged(soak),
+        words(ratios(soak)),
+        words(count(soak)),
+        timers(soak),
+        moments(soak),
+        words(processes(soak)),
+        words(Some(kernel(&soak.kernel))),
+    ]
+}
+
+fn words(line: Option<String>) -> Section {
+    let mut section = Section::default();
+    if let Some(line) = line {
+        section.words(line, "  ");
+    }
+    section
+}
+
+fn merged(soak: &Soak) -> Section {
+    let mut section = Section::default();
     let mut table = Table::new(&[
         Column::word("all senders", ""),
         Column::figure("n", ""),
@@ -62,9 +70,9 @@ fn merged(soak: &Soak) -> String {
         ]);
     }
     if soak.rounds.is_empty() {
-        return String::new();
+        return section;
     }
-    let mut text = table.render();
+    section.table(table);
     for phase in &soak.rounds {
         for (index, sender) in phase.senders.iter().enumerate() {
             if let Some(error) = &sender.error {
@@ -73,11 +81,11 @@ fn merged(soak: &Soak) -> String {
                     phase_name(soak, phase),
                     index + 1
                 );
-                text.push_str(&wrapped(&line, "  "));
+                section.words(line, "  ");
             }
         }
     }
-    text
+    section
 }
 
 fn phase_name(soak: &Soak, phase: &Phase) -> String {
@@ -92,10 +100,8 @@ fn phase_name(soak: &Soak, phase: &Phase) -> String {
     }
 }
 
-fn ratios(soak: &Soak) -> String {
-    let Some(first) = soak.ratios.first() else {
-        return String::new();
-    };
+fn ratios(soak: &Soak) -> Option<String> {
+    let first = soak.ratios.first()?;
     let each = soak.ratios.iter().map(|found| {
         let interval = match found.ratio_low.zip(found.ratio_high) {
             Some((low, high)) => format!(" ({} to {})", ratio(low), ratio(high)),
@@ -104,23 +110,20 @@ fn ratios(soak: &Soak) -> String {
         format!("{} {}{interval}", found.figure, ratio(found.ratio))
     });
     let each: Vec<String> = each.collect();
-    let line = format!(
+    Some(format!(
         "full / no load within this run: {}; medians over slices of one second of one sender, {} \
          without load and {} under it",
         each.join(", "),
         first.idle_slices,
         first.loaded_slices
-    );
-    wrapped(&line, "  ")
+    ))
 }
 
-fn count(soak: &Soak) -> String {
+fn count(soak: &Soak) -> Option<String> {
     let load = &soak.load;
-    let Some(limit) = load.limit else {
-        return String::new();
-    };
+    let limit = load.limit?;
     let seconds = |ns: Option<u64>| optional(ns, |ns| format!("{:.3} s", ns as f64 / 1e9));
-    let line = format!(
+    Some(format!(
         "count of primes up to {limit}: {}, on {} threads as {}; beside the pings {}, the same count \
          alone {}",
         optional(load.primes, |primes| primes.to_string()),
@@ -128,11 +131,10 @@ fn count(soak: &Soak) -> String {
         load.sched.as_deref().unwrap_or("unknown"),
         seconds(load.time_ns),
         seconds(load.alone_ns)
-    );
-    wrapped(&line, "  ")
+    ))
 }
 
-fn timers(soak: &Soak) -> String {
+fn timers(soak: &Soak) -> Section {
     let of = |name: &str, rows: &[WakeupRow]| {
         if rows.is_empty() {
             return String::new();
@@ -151,11 +153,17 @@ fn timers(soak: &Soak) -> String {
             wakeup::lines(rows)
         )
     };
-    of("no load", &soak.wakeup.idle) + &of("full load", &soak.wakeup.loaded)
+    let lines = of("no load", &soak.wakeup.idle) + &of("full load", &soak.wakeup.loaded);
+    let mut section = Section::default();
+    if !lines.is_empty() {
+        section.lines(lines);
+    }
+    section
 }
 
 /// Of all phases, slowest first.
-fn moments(soak: &Soak) -> String {
+fn moments(soak: &Soak) -> Section {
+    let mut section = Section::default();
     let mut slow: Vec<(&Phase, &Moment)> = soak
         .rounds
         .iter()
@@ -164,7 +172,7 @@ fn moments(soak: &Soak) -> String {
     slow.sort_by_key(|(_, moment)| std::cmp::Reverse(moment.rtt_ns));
     slow.truncate(SHOWN);
     if slow.is_empty() {
-        return String::new();
+        return section;
     }
     let mut table = Table::new(&[
         Column::figure("slowest", "us"),
@@ -210,10 +218,11 @@ fn moments(soak: &Soak) -> String {
             number(around.steal_ticks),
         ]);
     }
-    table.render()
+    section.table(table);
+    section
 }
 
-fn processes(soak: &Soak) -> String {
+fn processes(soak: &Soak) -> Option<String> {
     let setting = &soak.setting;
     let mut line = String::new();
     match (&setting.address, setting.own_receiver) {
@@ -227,7 +236,7 @@ fn processes(soak: &Soak) -> String {
         (Some(address), false) => {
             let _ = write!(line, "receiver not ours, at {address}");
         }
-        (None, _) => return String::new(),
+        (None, _) => return None,
     }
     if let Some(refused) = &setting.receiver_sched_refused {
         let _ = write!(line, " ({refused})");
@@ -242,7 +251,7 @@ fn processes(soak: &Soak) -> String {
     } else {
         "; each process in a session of its own"
     });
-    wrapped(&line, "  ")
+    Some(line)
 }
 
 /// One line for the kernel.
