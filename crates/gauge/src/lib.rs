@@ -1,5 +1,6 @@
 //! The measuring engine of Tautline.
 
+pub mod bundle;
 pub mod clock;
 pub mod control;
 pub mod environment;
