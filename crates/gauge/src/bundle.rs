@@ -58,7 +58,7 @@ pub enum OpenError {
 
 /// What failed while a bundle was written. What has been written by then stays, without a manifest.
 #[derive(Debug, Error)]
-#[error("{}: {cause}; the bundle has no manifest and does not verify", path.display())]
+#[error("{}: {cause}", path.display())]
 pub struct WriteError {
     /// The file.
     pub path: PathBuf,
@@ -71,8 +71,17 @@ pub struct WriteError {
 #[derive(Debug)]
 pub struct Bundle {
     folder: PathBuf,
-    /// Opened at once: whoever is second in the same folder finds it taken.
-    report: File,
+    /// Opened at once: whoever is second in the same folder finds it taken. `None` once it is written to.
+    report: Option<File>,
+}
+
+impl Drop for Bundle {
+    /// Where nothing came to be written, the folder is left as empty as it was found.
+    fn drop(&mut self) {
+        if self.report.is_some() {
+            let _ = fs::remove_file(self.folder.join(pieces::REPORT));
+        }
+    }
 }
 
 impl Bundle {
@@ -101,13 +110,8 @@ impl Bundle {
         })?;
         Ok(Self {
             folder: folder.to_owned(),
-            report,
+            report: Some(report),
         })
-    }
-
-    /// Gives the folder back as it was found, where there is nothing to put into it.
-    pub fn abandon(self) {
-        let _ = fs::remove_file(self.folder.join(pieces::REPORT));
     }
 
     /// Writes everything, the manifest last.
@@ -116,7 +120,7 @@ impl Bundle {
     ///
     /// The first file that could not be written; then there is no manifest.
     pub fn write(
-        self,
+        mut self,
         report: &Report,
         hardware: &Hardware,
         origin: &Origin,
@@ -126,14 +130,9 @@ impl Bundle {
             hardware,
             origin,
         };
-        let Self {
-            folder,
-            report: opened,
-        } = self;
-        let mut opened = Some(opened);
         let mut files = Vec::new();
         for piece in pieces::of(report) {
-            let path = folder.join(piece.name);
+            let path = self.folder.join(piece.name);
             let failed = |cause| WriteError {
                 path: path.clone(),
                 cause,
@@ -141,14 +140,14 @@ impl Bundle {
             let mut bytes = Vec::new();
             piece.write(&contents, &mut bytes).map_err(failed)?;
             let file = match piece.name {
-                pieces::REPORT => opened.take().map_or_else(|| create(&path), Ok),
+                pieces::REPORT => self.report.take().map_or_else(|| create(&path), Ok),
                 _ => create(&path),
             };
             fill(file.map_err(failed)?, &bytes).map_err(failed)?;
             files.push(FileRecord::of(piece.name, &bytes));
         }
         let manifest = Manifest::new(report, &hardware.build, origin, files);
-        manifest.write(&folder)?;
+        manifest.write(&self.folder)?;
         Ok(manifest)
     }
 }

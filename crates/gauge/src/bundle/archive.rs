@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -10,14 +10,54 @@ use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
 use super::manifest::{MANIFEST, SUMS, hex};
-use super::{Manifest, OpenError, WriteError, create, fill};
+use super::{Manifest, OpenError, WriteError, create};
 
 /// An archive that is to be written: its files are opened before the run.
 #[derive(Debug)]
 pub struct Archive {
     folder: PathBuf,
-    archive: (PathBuf, File),
-    checksum: (PathBuf, File),
+    archive: Output,
+    checksum: Output,
+}
+
+/// A file that goes again where it did not come to be written.
+#[derive(Debug)]
+struct Output {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Output {
+    fn create(path: PathBuf) -> Result<Self, OpenError> {
+        match create(&path) {
+            Ok(file) => Ok(Self {
+                path,
+                file: Some(file),
+            }),
+            Err(cause) => Err(OpenError::Refused { path, cause }),
+        }
+    }
+
+    /// Writes the file, which stays if that succeeds.
+    fn write<T>(&mut self, with: impl FnOnce(&File) -> io::Result<T>) -> Result<T, WriteError> {
+        let failed = |cause| WriteError {
+            path: self.path.clone(),
+            cause,
+        };
+        let file = self.file.as_ref().expect("written once");
+        let written = with(file).and_then(|written| file.sync_all().map(|()| written));
+        let written = written.map_err(failed)?;
+        self.file = None;
+        Ok(written)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Archive {
@@ -27,62 +67,35 @@ impl Archive {
     ///
     /// One is there already, or cannot be made.
     pub fn open(folder: &Path) -> Result<Self, OpenError> {
-        let open = |path: PathBuf| match create(&path) {
-            Ok(file) => Ok((path, file)),
-            Err(cause) => Err(OpenError::Refused { path, cause }),
-        };
         // Of `.` and `..` only the system knows the name.
         let folder = fs::canonicalize(folder).map_err(|cause| OpenError::Refused {
             path: folder.to_owned(),
             cause,
         })?;
-        let archive = open(with_ending(&folder, ".tar.gz"))?;
-        let checksum = open(with_ending(&folder, ".tar.gz.sha256")).inspect_err(|_| {
-            let _ = fs::remove_file(&archive.0);
-        })?;
         Ok(Self {
+            archive: Output::create(with_ending(&folder, ".tar.gz"))?,
+            checksum: Output::create(with_ending(&folder, ".tar.gz.sha256"))?,
             folder,
-            archive,
-            checksum,
         })
     }
 
-    /// Packs the folder's bundle.
+    /// Packs the folder's bundle, and says where it is.
     ///
     /// # Errors
     ///
-    /// The file that could not be written; what there is of the archive is removed.
-    pub fn write(self, manifest: &Manifest) -> Result<PathBuf, WriteError> {
-        let (path, file) = self.archive;
-        let (sum_path, sum_file) = self.checksum;
-        let packed = pack(&self.folder, manifest, file)
-            .map_err(|cause| (path.clone(), cause))
-            .and_then(|digest| {
-                let line = format!("{digest}  {}\n", name(&path));
-                fill(sum_file, line.as_bytes()).map_err(|cause| (sum_path.clone(), cause))
-            });
-        match packed {
-            Ok(()) => Ok(path),
-            Err((failed, cause)) => {
-                let _ = fs::remove_file(&path);
-                let _ = fs::remove_file(&sum_path);
-                Err(WriteError {
-                    path: failed,
-                    cause,
-                })
-            }
-        }
-    }
-
-    /// Takes the files away again, where there is nothing to put into them.
-    pub fn abandon(self) {
-        let _ = fs::remove_file(self.archive.0);
-        let _ = fs::remove_file(self.checksum.0);
+    /// The file that could not be written, which is removed.
+    pub fn write(mut self, manifest: &Manifest) -> Result<PathBuf, WriteError> {
+        let folder = &self.folder;
+        let digest = self.archive.write(|file| pack(folder, manifest, file))?;
+        let line = format!("{digest}  {}\n", name(&self.archive.path));
+        self.checksum
+            .write(|mut file| file.write_all(line.as_bytes()))?;
+        Ok(self.archive.path.clone())
     }
 }
 
 /// The folder's files in the order of the manifest, under the folder's name.
-fn pack(folder: &Path, manifest: &Manifest, to: File) -> io::Result<String> {
+fn pack(folder: &Path, manifest: &Manifest, to: &File) -> io::Result<String> {
     let to = Summed {
         to: BufWriter::new(to),
         sum: Sha256::new(),
@@ -105,12 +118,12 @@ fn pack(folder: &Path, manifest: &Manifest, to: File) -> io::Result<String> {
 
 /// Sums what goes by.
 #[derive(Debug)]
-struct Summed {
-    to: BufWriter<File>,
+struct Summed<'a> {
+    to: BufWriter<&'a File>,
     sum: Sha256,
 }
 
-impl io::Write for Summed {
+impl io::Write for Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
         self.sum.update(&bytes[..written]);

@@ -330,7 +330,7 @@ fn the_second_run_in_one_folder_finds_it_taken_and_an_abandoned_one_free() {
     let folder = parent.path().join("a/b");
     let first = Bundle::open(&folder).unwrap();
     assert!(matches!(Bundle::open(&folder), Err(OpenError::NotEmpty(_))));
-    first.abandon();
+    drop(first);
     assert!(Bundle::open(&folder).is_ok());
 }
 
@@ -345,10 +345,6 @@ fn a_write_that_fails_in_the_middle_leaves_no_manifest() {
     let hardware = Hardware::now(Environment::default(), build());
     let failed = bundle.write(&report, &hardware, &origin()).unwrap_err();
     assert_eq!(failed.path, folder.join("stream.csv"));
-    assert!(
-        failed.to_string().contains("the bundle has no manifest"),
-        "{failed}"
-    );
     assert!(folder.join("latency_matrix.csv").exists());
     let unreadable = verify(&folder).unwrap_err();
     assert_eq!(unreadable, Unreadable::NoManifest(folder));

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::lines::{ascii, wrapped};
-use super::{doubt_line, words};
+use super::{doubt_line, head, words};
 use crate::bundle::Hardware;
 use crate::environment::{Cache, Environment, Frequency, Jetson, Route, ThermalZone};
 use crate::report::Report;
@@ -25,6 +25,7 @@ pub fn render(report: &Report, hardware: &Hardware) -> String {
     if let Some(jetson) = &environment.jetson {
         jetson_board(&mut page, jetson);
     }
+    placement(&mut page, report);
     measured(&mut page, report);
     build(&mut page, hardware);
     page.text.push('\n');
@@ -300,6 +301,14 @@ fn jetson_board(page: &mut Page, jetson: &Jetson) {
             )),
         );
     }
+}
+
+fn placement(page: &mut Page, report: &Report) {
+    if report.placement.threads.is_empty() {
+        return;
+    }
+    page.group("Threads");
+    page.fact("asked and had", Some(head::placement(report)));
 }
 
 fn measured(page: &mut Page, report: &Report) {
