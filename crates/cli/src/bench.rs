@@ -25,7 +25,7 @@ impl BenchCommand {
             let seconds = whole_seconds(plan.duration_bound());
             return outputs::print(format!("{seconds}\n").as_bytes());
         }
-        let outputs = Outputs::open(output.json.as_deref(), self.csv())?;
+        let outputs = Outputs::open(output, "bench", self.csv())?;
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
         let started_at = started_at::now();

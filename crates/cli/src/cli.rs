@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
+use crate::env::EnvCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
 use crate::load::LoadCommand;
@@ -16,6 +17,7 @@ use crate::report::ReportCommand;
 use crate::serve::ServeCommand;
 use crate::soak::{self, ProcessCommand, SoakCommand};
 use crate::stream::StreamCommand;
+use crate::verify::VerifyCommand;
 use crate::wakeup::WakeupCommand;
 
 /// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     Wakeup(Box<WakeupCommand>),
     Load(LoadCommand),
     Report(ReportCommand),
+    Verify(VerifyCommand),
+    Env(EnvCommand),
     Lagscope(LagscopeCommand),
     #[command(name = soak::PROCESS, hide = true)]
     SoakProcess(ProcessCommand),
@@ -197,6 +201,8 @@ mod tests {
             ".SH TAUTLINE SERVE",
             ".SH TAUTLINE PING",
             ".SH TAUTLINE STREAM",
+            ".SH TAUTLINE VERIFY",
+            ".SH TAUTLINE ENV",
             ".SH TAUTLINE LAGSCOPE",
             ".SH LAGSCOPE'S OPTIONS",
         ] {

@@ -2,8 +2,10 @@
 //! sockets. It parses, prints and chooses the exit status; measuring is `tautline-gauge`.
 
 mod bench;
+mod bundle;
 mod cli;
 mod course;
+mod env;
 mod exit;
 mod interrupt;
 mod lagscope;
@@ -18,6 +20,7 @@ mod soak;
 mod started_at;
 mod stream;
 mod values;
+mod verify;
 mod wakeup;
 
 use std::process::ExitCode;
@@ -48,6 +51,8 @@ fn main() -> ExitCode {
             Some(Command::Soak(command)) => command.run(),
             Some(Command::SoakProcess(command)) => command.run(),
             Some(Command::Report(command)) => command.run(),
+            Some(Command::Verify(command)) => command.run(),
+            Some(Command::Env(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

@@ -75,6 +75,24 @@ pub(crate) struct Output {
     #[arg(long, help_heading = OUT)]
     pub(crate) print_duration: bool,
 
+    /// Write a folder of evidence: report, tables, histograms, the machine, checksums; DIR must be new or
+    /// empty
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = OUT)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Pack that folder, too: DIR.tar.gz and DIR.tar.gz.sha256
+    #[arg(long, requires = "out", help_heading = OUT)]
+    pub(crate) archive: bool,
+
+    /// What this machine is called where results of many are kept, for the folder's manifest
+    #[arg(long, value_name = "NAME", requires = "out", help_heading = OUT)]
+    pub(crate) platform: Option<String>,
+
+    /// What this run is called where results of many are kept, for the folder's manifest [default: the
+    /// first set of GITHUB_RUN_ID, CI_JOB_ID, BUILDKITE_BUILD_ID, CIRCLE_WORKFLOW_ID, BUILD_TAG]
+    #[arg(long, value_name = "ID", requires = "out", help_heading = OUT)]
+    pub(crate) run_id: Option<String>,
+
     /// A name for the run, kept in the report
     #[arg(long, value_name = "TEXT", help_heading = OUT)]
     pub(crate) label: Option<String>,

@@ -1,4 +1,4 @@
-//! Where a report goes: the terminal, `--json`, `--csv`. Opened before the run, so that an hour of
+//! Where a report goes: the terminal, `--json`, `--csv`, `--out`. Opened before the run, so that an hour of
 //! measuring does not end at a folder that is not there.
 
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,9 @@ use std::path::Path;
 
 use tautline_gauge::report::{Report, export, text};
 
+use crate::bundle::Evidence;
 use crate::exit::{Exit, Failure};
+use crate::options;
 
 /// Which table a CSV file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,7 @@ pub(crate) enum CsvTable {
 pub(crate) struct Outputs {
     json: Option<Output>,
     csv: Option<(CsvTable, Output)>,
+    evidence: Option<Evidence>,
 }
 
 /// One place to write to, open.
@@ -34,14 +37,17 @@ pub(crate) enum Output {
 impl Outputs {
     /// Opens what was asked for. A file that exists keeps its contents until the report is written.
     pub(crate) fn open(
-        json: Option<&Path>,
+        output: &options::Output,
+        command: &str,
         csv: Option<(CsvTable, &Path)>,
     ) -> Result<Self, Failure> {
+        let json = output.json.as_deref();
         Ok(Self {
             json: json.map(|path| Output::open("--json", path)).transpose()?,
             csv: csv
                 .map(|(table, path)| Ok((table, Output::open("--csv", path)?)))
                 .transpose()?,
+            evidence: Evidence::open(output, command)?,
         })
     }
 
@@ -60,7 +66,8 @@ impl Outputs {
     }
 
     /// Writes files first and standard output last: a reader that has gone away costs nothing but
-    /// itself. Tries all of them, and returns the first failure. An empty page is none.
+    /// itself. Tries all of them; says every failure but the first, and
+    /// returns that. An empty page is none.
     pub(crate) fn write_page(self, report: &Report, page: &str) -> Result<(), Failure> {
         let stdout_is_taken = self.stdout_is_taken();
         let mut writes: Vec<(Output, Vec<u8>)> = Vec::new();
@@ -85,11 +92,15 @@ impl Outputs {
             }
         }
         writes.sort_by_key(|(output, _)| matches!(output, Output::Stdout));
-        let mut first = Ok(());
+        let mut first = self
+            .evidence
+            .map_or(Ok(()), |evidence| evidence.write(report));
         for (output, bytes) in writes {
             let written = output.write(&bytes);
             if first.is_ok() {
                 first = written;
+            } else if let Err(failure) = written {
+                failure.report();
             }
         }
         first

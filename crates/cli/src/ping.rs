@@ -33,7 +33,7 @@ impl PingCommand {
             let seconds = whole_seconds(plan.duration_bound());
             return outputs::print(format!("{seconds}\n").as_bytes());
         }
-        let outputs = Outputs::open(self.output.json.as_deref(), None)?;
+        let outputs = Outputs::open(&self.output, "ping", None)?;
         let streams = ping::Outputs {
             samples: open("--samples", self.samples.as_deref())?,
             hdr: open("--hdr", self.hdr.as_deref())?,

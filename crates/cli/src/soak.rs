@@ -31,7 +31,7 @@ impl SoakCommand {
         if self.output.print_duration {
             return outputs::print(format!("{}\n", whole_seconds(bound)).as_bytes());
         }
-        let outputs = Outputs::open(self.output.json.as_deref(), None)?;
+        let outputs = Outputs::open(&self.output, "soak", None)?;
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
         let started_at = started_at::now();

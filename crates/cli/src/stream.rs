@@ -75,7 +75,7 @@ impl StreamCommand {
             let seconds = whole_seconds(plan.duration_bound());
             return outputs::print(format!("{seconds}\n").as_bytes());
         }
-        let outputs = Outputs::open(self.output.json.as_deref(), None)?;
+        let outputs = Outputs::open(&self.output, "stream", None)?;
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
         let started_at = started_at::now();

@@ -73,7 +73,7 @@ impl WakeupCommand {
         {
             return Err(Failure::new(Exit::Unavailable, format!("--sched {why}")));
         }
-        let outputs = Outputs::open(output.json.as_deref(), None)?;
+        let outputs = Outputs::open(output, "wakeup", None)?;
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
         let environment = Environment::read();

@@ -6,7 +6,9 @@
 
 mod cgroup;
 mod doubts;
+mod jetson;
 mod kernel;
+mod network;
 mod power;
 mod processor;
 mod surroundings;
@@ -19,6 +21,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::doubts::doubts;
+pub use self::jetson::{Jetson, ScaledClock};
+pub use self::network::Route;
 use self::tree::Tree;
 
 /// One machine, as its kernel describes it at one moment.
@@ -52,6 +56,12 @@ pub struct Environment {
     pub scheduler: Scheduler,
     /// Bounds of socket buffers, without which UDP figures cannot be read.
     pub sockets: SocketBuffers,
+    /// Every thermal zone and how warm it was.
+    #[serde(default)]
+    pub thermal: Option<Vec<ThermalZone>>,
+    /// What only a Jetson has; `None` elsewhere.
+    #[serde(default)]
+    pub jetson: Option<Jetson>,
 }
 
 /// The kernel and how it was built and started.
@@ -216,6 +226,15 @@ pub struct SocketBuffers {
     pub send_max_bytes: Option<u64>,
 }
 
+/// One place whose temperature the machine knows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThermalZone {
+    /// `x86_pkg_temp`, `cpu-thermal`, …
+    pub name: String,
+    /// How warm it was; `None` where its sensor is off.
+    pub celsius: Option<f64>,
+}
+
 /// What a run measured about the machine it ran on. `None` is "not measured".
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -296,6 +315,8 @@ impl Environment {
             load: surroundings::load(&tree),
             scheduler: kernel::scheduler(&tree),
             sockets: surroundings::sockets(&tree),
+            thermal: surroundings::thermal(&tree),
+            jetson: jetson::jetson(&tree),
         }
     }
 }

@@ -8,13 +8,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::now_ns;
+use crate::clock::{self, now_ns};
 use crate::environment::Evidence;
 use crate::placement::{Awake, Busy, Seats};
-use crate::plan::Sched;
+use crate::plan::{PlacementPlan, Sched};
 use crate::report::Clock;
 use crate::statistics::median;
 use crate::sys;
+
+/// What spoils measurements on this machine, as far as that shows in under a second, and its clock. A
+/// run finds out more: there the time is the run's, here it is that of the measuring itself.
+#[must_use]
+pub fn look() -> (Clock, Evidence) {
+    let clock = clock::measure();
+    let Ok(seats) = Seats::choose(&PlacementPlan::default()) else {
+        // Not even this process's CPUs are known: the clock alone is.
+        let evidence = Evidence {
+            clock_resolution_ns: clock.resolution_ns,
+            clock_read_ns: clock.read_ns,
+            ..Evidence::default()
+        };
+        return (clock, evidence);
+    };
+    let start = Counters::read(Path::new("/"));
+    let watch = Watch {
+        start,
+        ..Watch::start(&seats)
+    };
+    let evidence = Evidence {
+        loopback: false,
+        ..watch.finish(&clock, Sched::Other)
+    };
+    (clock, evidence)
+}
 
 /// Counters at the start of a run, and what was measured before it.
 #[derive(Debug)]
@@ -291,7 +317,6 @@ const LEAST_TICKS: u64 = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlacementPlan;
 
     const STAT: &str = "cpu  100 20 30 400 5 6 7 8 50 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
 

@@ -1,9 +1,10 @@
 //! The measuring engine of Tautline.
 
+pub mod bundle;
 pub mod clock;
 pub mod control;
 pub mod environment;
-mod evidence;
+pub mod evidence;
 pub mod gate;
 pub mod lagscope;
 pub mod leftovers;

@@ -10,7 +10,6 @@ mod crew;
 mod events;
 mod flow;
 mod handshake;
-mod hdr;
 mod live;
 mod load;
 mod lookup;
@@ -27,9 +26,10 @@ mod socket;
 
 use std::fmt::Display;
 use std::fs::File;
+use std::io::{self, BufWriter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use self::cell::Cell;
 pub use self::live::Window;
@@ -46,7 +46,7 @@ use crate::environment::{Doubt, Environment, Evidence, Severity};
 use crate::evidence::Watch;
 use crate::placement::{Hold, PlacementError, Register, Seats};
 use crate::report::ping::PingCell;
-use crate::report::{Clock, PlacementRecord};
+use crate::report::{Clock, PlacementRecord, hlog};
 use crate::run::{placed, try_seats, unplaced};
 use crate::sys;
 use crate::wire::PeerRecord;
@@ -225,7 +225,7 @@ fn measure(
         .map_err(|cause| PingError::setup(format!("--samples: {cause}")))?;
     let watch = Watch::start(&seats);
     let (started, started_at) = (Instant::now(), SystemTime::now());
-    let mut intervals = Vec::new();
+    let mut begins = Vec::new();
     let mut first_error = None;
     let cells = plan.addresses.len() * plan.sizes.len();
     for (number, (address, &size)) in plan
@@ -256,14 +256,7 @@ fn measure(
                 result.same_host = result.same_host.or_else(|| own.same_host(&found.peer));
                 result.peer.get_or_insert(found.peer);
                 result.doubts.extend(found.doubts);
-                if outputs.hdr.is_some() {
-                    intervals.push(hdr::Interval {
-                        start: begun,
-                        duration: Duration::from_secs_f64(found.cell.elapsed_s),
-                        tag: format!("{address}/{size}"),
-                        times: found.times,
-                    });
-                }
+                begins.push(begun);
                 first_error = first_error.or_else(|| why_not_whole(&found.cell));
                 result.cells.push(found.cell);
             }
@@ -278,11 +271,31 @@ fn measure(
     }
     let written = outputs
         .hdr
-        .map(|file| hdr::write(file, started_at, &intervals));
+        .map(|file| write_hdr(file, started_at, &begins, &result.cells));
     if let Some(Err(cause)) = written {
         result.failed_outputs.push(("--hdr", cause.to_string()));
     }
     first_error.map_or(Ok(()), Err)
+}
+
+/// `--hdr`: one line a cell, its service times tagged with its address and size.
+fn write_hdr(
+    file: File,
+    started_at: SystemTime,
+    begins: &[Duration],
+    cells: &[PingCell],
+) -> io::Result<()> {
+    let lines = begins.iter().zip(cells).filter_map(|(&start, cell)| {
+        Some(hlog::Line {
+            start,
+            duration: Duration::from_secs_f64(cell.elapsed_s),
+            tag: format!("{}/{}", cell.address, cell.payload_bytes),
+            times: cell.rtt.hdr.as_ref()?,
+        })
+    });
+    let started = started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut to = BufWriter::new(file);
+    hlog::write(&mut to, started.as_secs(), &lines.collect::<Vec<_>>())
 }
 
 /// A cell that broke off, or that nothing answered.

@@ -6,6 +6,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::report::histogram::at_rank;
 use crate::report::{self, RttSummary};
 
 /// Round trips of one side of one cell.
@@ -207,18 +208,9 @@ impl Recorder {
         (self.count() > 0).then(|| self.histogram.stdev())
     }
 
-    /// The histogram itself.
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
-    }
-
     /// The sample of this rank, counted from 1, within a digit of the histogram.
     pub(crate) fn at_rank(&self, rank: u64) -> u64 {
-        // Half a rank below, so that no rounding of the quotient can reach the next rank.
-        let quantile = (rank as f64 - 0.5) / self.count() as f64;
-        self.histogram
-            .value_at_quantile(quantile)
-            .clamp(self.least_ns, self.most_ns)
+        at_rank(&self.histogram, rank, self.least_ns, self.most_ns)
     }
 
     #[cold]

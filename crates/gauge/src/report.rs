@@ -5,6 +5,7 @@
 
 pub mod export;
 pub mod histogram;
+pub mod hlog;
 pub mod html;
 pub mod ping;
 #[cfg(test)]

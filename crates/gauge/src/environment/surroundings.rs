@@ -1,7 +1,7 @@
 //! What surrounds the processor: system, board, hypervisor, memory, load, socket buffers.
 
 use super::tree::{Tree, fields};
-use super::{Load, Memory, SocketBuffers};
+use super::{Load, Memory, SocketBuffers, ThermalZone};
 
 pub(super) fn os(tree: &Tree) -> Option<String> {
     let text = tree
@@ -140,6 +140,20 @@ fn steal_percent(tree: &Tree) -> Option<f64> {
     (total > 0).then(|| steal as f64 * 100.0 / total as f64)
 }
 
+/// A sensor that is switched off cannot be read: its zone stands there without a temperature.
+pub(super) fn thermal(tree: &Tree) -> Option<Vec<ThermalZone>> {
+    const FOLDER: &str = "sys/class/thermal";
+    let zones = tree.names(FOLDER, "thermal_zone")?;
+    let read = |zone: &String| {
+        let millidegrees: Option<i64> = tree.number(&format!("{FOLDER}/{zone}/temp"));
+        Some(ThermalZone {
+            name: tree.word(&format!("{FOLDER}/{zone}/type"))?,
+            celsius: millidegrees.map(|millidegrees| millidegrees as f64 / 1e3),
+        })
+    };
+    Some(zones.iter().filter_map(read).collect())
+}
+
 pub(super) fn sockets(tree: &Tree) -> SocketBuffers {
     let sysctl = |name: &str| tree.number(&format!("proc/sys/net/core/{name}"));
     SocketBuffers {
@@ -212,6 +226,23 @@ mod tests {
         assert_eq!(of("cpu  50 0 25 100 5 0 10 10 40 0\ncpu0 1\n"), Some(5.0));
         assert_eq!(of("cpu  50 0 25 100\n"), None);
         assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn a_zone_whose_sensor_is_off_has_no_temperature() {
+        let root = fixture(&[
+            ("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n"),
+            ("sys/class/thermal/thermal_zone0/temp", "51218\n"),
+            ("sys/class/thermal/thermal_zone1/type", "gpu-thermal\n"),
+            ("sys/class/thermal/cooling_device0/type", "fan\n"),
+        ]);
+        let zones = thermal(&Tree::new(root.path())).unwrap();
+        let zones: Vec<_> = zones.iter().map(|z| (z.name.as_str(), z.celsius)).collect();
+        assert_eq!(
+            zones,
+            [("cpu-thermal", Some(51.218)), ("gpu-thermal", None)]
+        );
+        assert_eq!(thermal(&Tree::new(fixture(&[]).path())), None);
     }
 
     #[test]

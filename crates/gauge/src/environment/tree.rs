@@ -64,6 +64,12 @@ impl Tree {
         Some(names)
     }
 
+    /// The last name of what a symbolic link points to.
+    pub(crate) fn link_name(&self, path: &str) -> Option<String> {
+        let target = fs::read_link(self.root.join(path)).ok()?;
+        Some(target.file_name()?.to_str()?.to_owned())
+    }
+
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }

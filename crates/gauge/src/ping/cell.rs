@@ -25,7 +25,7 @@ use super::load::Running;
 use super::message::Message;
 use super::outstanding::Outstanding;
 use super::plan::{PingPlan, transport_of};
-use super::record::{Record, Sorted};
+use super::record::Record;
 use super::samples::SampleWriter;
 use super::slices::Slices;
 use super::socket::{Targets, tcp_state};
@@ -62,8 +62,6 @@ pub(crate) struct Found {
     pub(crate) cell: PingCell,
     pub(crate) peer: PeerRecord,
     pub(crate) doubts: Vec<Doubt>,
-    /// All service times, for whoever writes them out.
-    pub(crate) times: Sorted,
 }
 
 /// Connections that have shaken hands.

@@ -36,6 +36,13 @@ impl Histogram {
         self.0.len()
     }
 
+    /// The sample of this rank, counted from 1, within a digit of the histogram. What the histogram
+    /// blurs at its ends is held within the exact extremes.
+    #[must_use]
+    pub fn at_rank(&self, rank: u64, least_ns: u64, most_ns: u64) -> u64 {
+        at_rank(&self.0, rank, least_ns, most_ns)
+    }
+
     /// As [`Self::to_base64`] wrote it, or a line of an HdrHistogram log carries it.
     ///
     /// # Errors
@@ -63,6 +70,19 @@ impl Histogram {
             .map_err(|why| why.to_string())?;
         Ok(STANDARD.encode(bytes))
     }
+}
+
+/// The one rule by which a recorder, and whoever checks its report, finds a percentile.
+pub(crate) fn at_rank(
+    recorded: &hdrhistogram::Histogram<u64>,
+    rank: u64,
+    least_ns: u64,
+    most_ns: u64,
+) -> u64 {
+    // Half a rank below, so that no rounding of the quotient can reach the next rank.
+    let quantile = (rank as f64 - 0.5) / recorded.len() as f64;
+    let found = recorded.value_at_quantile(quantile);
+    found.max(least_ns).min(most_ns)
 }
 
 impl fmt::Debug for Histogram {

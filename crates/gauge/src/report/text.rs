@@ -1,10 +1,11 @@
 //! The page for a terminal: plain ASCII, at most 100 columns, figures right-aligned, nothing but the
 //! report in it. It ends with the three gravest doubts and the next command to type.
 
-mod figures;
+pub(crate) mod figures;
 mod head;
 mod latency;
 pub(super) mod lines;
+pub mod machine;
 mod markdown;
 mod next;
 mod ping;
@@ -170,6 +171,14 @@ fn doubts(report: &Report) -> Section {
     }
     section.lines(command_lines("Next: ", &next_command(report)));
     section
+}
+
+/// Names one after the other; an empty list is `none`.
+fn words(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 fn doubt_line(doubt: &Doubt) -> String {

@@ -29,6 +29,30 @@ fn date_time(epoch_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
+/// The inverse of [`rfc3339`], for a label that it wrote; `None` for any other text.
+#[must_use]
+pub(crate) fn parse(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, separator| -> Option<[u64; 3]> {
+        let numbers: Option<Vec<u64>> = text.split(separator).map(|n| n.parse().ok()).collect();
+        numbers?.try_into().ok()
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time, ':')?;
+    let in_range = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && (hour < 24 && minute < 60 && second < 60);
+    if !in_range {
+        return None;
+    }
+    // Counts years from March, as above.
+    let years = year - u64::from(month <= 2);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + day_of_year;
+    Some((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +65,20 @@ mod tests {
         assert_eq!(rfc3339(1_788_093_966), "2026-08-30T12:46:06Z");
         assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
         assert_eq!(rfc3339_ms(951_782_399_007), "2000-02-28T23:59:59.007Z");
+    }
+
+    #[test]
+    fn a_label_is_read_back() {
+        for seconds in [0, 951_782_399, 951_782_400, 1_788_093_966, 4_107_542_400] {
+            assert_eq!(parse(&rfc3339(seconds)), Some(seconds));
+        }
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01T00:00:00Z",
+            "2026-08-30T12:46:06",
+        ] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
     }
 }

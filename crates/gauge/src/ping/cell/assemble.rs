@@ -110,7 +110,6 @@ impl Cell<'_> {
             doubts: doubts(&cell),
             cell,
             peer: opened.peer,
-            times,
         }
     }
 }

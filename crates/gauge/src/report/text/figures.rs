@@ -1,7 +1,7 @@
 //! Figures as the page shows them: the same resolution for all of a kind, `-` for what is absent.
 
 /// One resolution for every time of the page: a tenth of a microsecond.
-pub(super) fn micros(ns: Option<u64>) -> String {
+pub(crate) fn micros(ns: Option<u64>) -> String {
     optional(ns, |ns| {
         let us = ns as f64 / 1e3;
         // From a tenth of a second on the tenth is noise, and the column would burst.
@@ -13,7 +13,7 @@ pub(super) fn micros(ns: Option<u64>) -> String {
     })
 }
 
-pub(super) fn rate(value: f64) -> String {
+pub(crate) fn rate(value: f64) -> String {
     if value < 99_999.995 {
         format!("{value:.2}")
     } else {
@@ -31,7 +31,7 @@ pub(super) fn ratio(value: f64) -> String {
 }
 
 /// 100.00 means all: what is less never rounds up to it.
-pub(super) fn percent(value: f64) -> String {
+pub(crate) fn percent(value: f64) -> String {
     if value < 100.0 {
         format!("{:.2}", value.min(99.99))
     } else {
@@ -48,7 +48,7 @@ pub(super) fn count(value: u64, digits: u32) -> String {
     }
 }
 
-pub(super) fn optional<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+pub(crate) fn optional<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(absent_figure, show)
 }
 

@@ -84,7 +84,7 @@ pub(in crate::report) fn machine(environment: &Environment) -> String {
 }
 
 /// Where the threads ran, as read back, and how the machine was held.
-fn placement(report: &Report) -> String {
+pub(super) fn placement(report: &Report) -> String {
     let placement = &report.placement;
     let mut places: Vec<(String, Vec<&str>)> = Vec::new();
     for thread in &placement.threads {
