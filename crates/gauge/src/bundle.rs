@@ -9,6 +9,7 @@ mod archive;
 mod hardware;
 mod manifest;
 mod meta;
+mod notes;
 mod pieces;
 mod summary;
 mod verify;

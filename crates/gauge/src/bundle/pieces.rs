@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Hardware, Origin, meta, summary};
+use super::{Hardware, Origin, meta, notes, summary};
 use crate::report::text::machine;
 use crate::report::{Report, export, hlog};
 
@@ -119,6 +119,7 @@ const PIECES: &[Piece] = &[
     piece("soak.csv", SOAK, Kind::Table(|report, to| export::soak_csv(report, to))),
     piece("soak_slices.csv", SOAK_SLICES, Kind::Table(|report, to| export::soak_slices_csv(report, to))),
     piece("soak.hlog", SOAK, Kind::Log(hlog::soak)),
+    piece("release_notes.md", notes::belong, Kind::Words(notes::release_notes)),
     piece("environment.txt", ALWAYS, Kind::Words(environment)),
 ];
 

@@ -196,6 +196,6 @@ impl Table {
 }
 
 /// A report may have been edited by hand: no cell of it breaks the table.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }

@@ -192,7 +192,7 @@ fn doubt_line(doubt: &Doubt) -> String {
 }
 
 /// The word for it: what invalidates figures is not overlooked.
-pub(super) fn severity(severity: Severity) -> &'static str {
+pub(crate) fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
