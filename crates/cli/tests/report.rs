@@ -23,7 +23,8 @@ fn wakeup(folder: &TempDir) -> (String, String) {
 }
 
 fn bench(folder: &TempDir) -> (String, String) {
-    let words = "bench latency --transports uds --sizes 64 --repeats 1 --samples 200 --warmup 10";
+    let words =
+        "bench latency --transports uds --sizes 64 --repeats 1 -n 60 --rounds 6 --warmup 10";
     run(words, "bench.json", folder)
 }
 

@@ -1,7 +1,6 @@
 //! The soak part of the report: many senders against one receiver, idle and under load.
 //!
-//! The one part that is also read back: `tautline report` prints several runs as one table, and
-//! `--like` repeats one.
+//! `tautline report` prints several runs as one table, and `--like` repeats one.
 
 use serde::{Deserialize, Serialize};
 

@@ -34,10 +34,10 @@ use crate::gate::Outcome;
 /// No line is longer: what is pasted into a mail or a log stays as it was.
 pub const WIDTH: usize = 100;
 
-/// The page that a run of any kind prints.
+/// The page that a run of any kind prints. One that came to no figure has its head and its reason.
 #[must_use]
 pub fn page(report: &Report) -> String {
-    if report.soak.is_some() {
+    if soak::has_a_phase(report) {
         soak::page(report)
     } else if !report.wakeup.is_empty() {
         wakeup::page(report)

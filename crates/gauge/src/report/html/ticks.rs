@@ -179,18 +179,16 @@ fn log_values(low: f64, high: f64) -> Vec<f64> {
         return within(&[1.0], 3);
     }
     let finest: Vec<f64> = (10..100).map(|tenths| f64::from(tenths) / 10.0).collect();
-    let choices: [&[f64]; 4] = [
+    let choices: [&[f64]; 3] = [
         &[1.0],
         &[1.0, 2.0, 5.0],
         &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
-        &finest,
     ];
-    let found = choices.iter().map(|digits| within(digits, 1));
-    found
-        .clone()
+    choices
+        .iter()
+        .map(|digits| within(digits, 1))
         .find(|values| values.len() >= LEAST_TICKS)
-        .or_else(|| found.last())
-        .unwrap_or_default()
+        .unwrap_or_else(|| within(&finest, 1))
 }
 
 /// 1, 2 or 5 of a power of ten, not below what is asked for.

@@ -9,7 +9,7 @@ use crate::report::Report;
 /// The page of a run of any kind.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
-    if report.soak.is_some() {
+    if soak::has_a_phase(report) {
         return soak::report_markdown(report);
     }
     let mut sections = vec![head(report)];
@@ -29,9 +29,9 @@ pub(super) fn of(sections: &[Section]) -> String {
             match block {
                 Block::Title(title) => {
                     let level = if index == 0 { "##" } else { "###" };
-                    text.push_str(&format!("{level} {}\n", escaped(title.plain())));
+                    text.push_str(&format!("{level} {}\n", sentence(title.plain())));
                 }
-                Block::Words(words) => text.push_str(&format!("{}\n", escaped(words.plain()))),
+                Block::Words(words) => text.push_str(&format!("{}\n", sentence(words.plain()))),
                 Block::Table(table) => text.push_str(&table_of(table)),
                 Block::Lines(lines) => text.push_str(&fenced(lines)),
             }
@@ -67,6 +67,12 @@ fn line(cells: impl Iterator<Item = String>) -> String {
 pub(super) fn fenced(lines: &str) -> String {
     let lines = lines.replace("```", "'''");
     format!("```text\n{}\n```\n", lines.trim_end_matches('\n'))
+}
+
+/// Words on one line, whatever a label holds.
+pub(super) fn sentence(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    escaped(&words.join(" "))
 }
 
 /// Labels and names come from outside: none of them becomes markup.
@@ -119,10 +125,10 @@ mod tests {
     #[test]
     fn a_label_is_no_markup() {
         let mut report = sample::report();
-        report.label = Some("<script> | `x` *y* [z](w)".to_owned());
+        report.label = Some("<script> |\n# `x` *y* [z](w)".to_owned());
         let text = markdown(&report);
         assert!(
-            text.contains(r", &lt;script> \| \`x\` \*y\* \[z](w)"),
+            text.contains(r", &lt;script> \| \# \`x\` \*y\* \[z](w)"),
             "{text}"
         );
     }

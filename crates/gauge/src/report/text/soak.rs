@@ -16,7 +16,12 @@ pub fn page(report: &Report) -> String {
     let Some(soak) = of(report) else {
         return String::new();
     };
-    let parts = [head(report), table(&[soak]), details(soak), closing(report)];
+    let parts = [
+        head(report),
+        ascii(&table(&[soak])),
+        details(soak),
+        closing(report),
+    ];
     parts.join("\n")
 }
 
@@ -33,6 +38,11 @@ fn head(report: &Report) -> String {
         section.words(format!("  {refused}"), "  ");
     }
     section::page(&[section])
+}
+
+/// Whether there is anything to put into the table.
+pub(super) fn has_a_phase(report: &Report) -> bool {
+    of(report).is_some()
 }
 
 fn of(report: &Report) -> Option<&Soak> {
@@ -79,11 +89,11 @@ pub fn markdown(runs: &[&Soak]) -> String {
     }
     text.push_str(&md::fenced(&table(runs)));
     for run in runs {
-        let label = md::escaped(&run.label);
+        let label = md::sentence(&run.label);
         let details = md::of(&details::sections(run));
         text.push_str(&format!("\n## {label}\n\n{details}"));
     }
-    text
+    ascii(&text)
 }
 
 /// Several runs as one table, and below it what it does not hold of each.

@@ -45,14 +45,18 @@ fn over_the_run(index: usize, what: &str, cell: &PingCell) -> Place {
             points: points.collect(),
         }
     };
+    let of_what = match cell.response {
+        Some(_) => "response",
+        None => "rtt",
+    };
     let moments = cell.slow.iter();
     let moments = moments.map(|moment| (moment.at_s, moment.time_ns as f64));
     Plot {
         title: format!("Over the run: {what}"),
-        caption:
-            "Median, 99th percentile and slowest ping of each slice, at its middle; the slowest \
-                  moments of the run are marked where they were."
-                .to_owned(),
+        caption: format!(
+            "Median, 99th percentile and slowest {of_what} of each slice, at its middle; the slowest \
+             moments of the run are marked where they were."
+        ),
         source: format!("cells[{index}].slices[], cells[{index}].slow[]"),
         x: Axis::run(),
         y: Axis::time("time"),

@@ -19,19 +19,18 @@ pub(super) fn strategies(report: &Report) -> Vec<Vec<Place>> {
 /// The writer of a row is measured beside that row: each strategy has a line of its own, and all of
 /// them one name.
 fn rates(report: &Report, transport: &str, names: &[&str]) -> Place {
-    let mut series = Vec::new();
-    for (pen, name) in names.iter().enumerate() {
-        series.push(of_rows(report, transport, name, Look::Pen(pen), |row| {
-            row.received_mib_per_s
-        }));
-        let writer = of_rows(report, transport, name, Look::Control, |row| {
+    // First, so that the others are drawn over them.
+    let writers = names.iter().map(|name| Series {
+        name: "raw writer".to_owned(),
+        ..of_rows(report, transport, name, Look::Control, |row| {
             row.control.received_mib_per_s
-        });
-        series.push(Series {
-            name: "raw writer".to_owned(),
-            ..writer
-        });
-    }
+        })
+    });
+    let strategies = names.iter().enumerate().map(|(pen, name)| {
+        of_rows(report, transport, name, Look::Pen(pen), |row| {
+            row.received_mib_per_s
+        })
+    });
     Plot {
         title: format!("Throughput by payload: {transport}"),
         caption: "What was received, each strategy and the raw writer that was measured beside \
@@ -40,7 +39,7 @@ fn rates(report: &Report, transport: &str, names: &[&str]) -> Place {
         source: "strategy[].received_mib_per_s, strategy[].control.received_mib_per_s".to_owned(),
         x: Axis::payload(),
         y: rate_axis(),
-        series,
+        series: writers.chain(strategies).collect(),
     }
     .or_absent("no row has a rate")
 }
@@ -54,9 +53,9 @@ fn delivery(report: &Report, transport: &str, names: &[&str]) -> Place {
     Plot {
         title: format!("Delivery by payload: {transport}"),
         caption:
-            "Of what the library accepted, how much arrived. keeplatest gives up what is stale: \
-                  what is missing there is its work, not a loss."
-                .to_owned(),
+            "Of what the library accepted, how much arrived. keeplatest gives up what is stale; over \
+                  udp the kernel drops what it has no room for."
+            .to_owned(),
         source: "strategy[].delivery_percent".to_owned(),
         x: Axis::payload(),
         y: percent_axis("delivered, %"),

@@ -218,3 +218,40 @@ fn what_stands_below_the_table_fits_the_page_and_says_what_was_refused() {
         assert!(words.contains(said), "{said}\n{text}");
     }
 }
+
+/// A report may come from anywhere, and its label with it.
+#[test]
+fn a_label_that_was_read_cannot_write_to_the_terminal() {
+    let [mut soak, ..] = four_kernels();
+    soak.label = "\u{1b}[31mred\u{7}\n# heading".to_owned();
+    let mut report = crate::report::sample::ping_report();
+    report.cells.clear();
+    report.soak = Some(soak.clone());
+    let texts = [
+        page(&report),
+        report_markdown(&report),
+        table_and_details(&[&soak, &soak]),
+    ];
+    for text in texts {
+        assert!(text.contains("?[31mred?"), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || (' '..='~').contains(&c)));
+    }
+}
+
+#[test]
+fn a_soak_that_came_to_no_phase_has_its_reason() {
+    let mut report = crate::report::sample::ping_report();
+    report.cells.clear();
+    report.soak = Some(Soak::default());
+    report.error = Some("the receiver did not start".to_owned());
+    assert_eq!(page(&report), "");
+    for text in [
+        crate::report::text::page(&report),
+        crate::report::text::markdown(&report),
+    ] {
+        assert!(
+            text.contains("Ended early: the receiver did not start"),
+            "{text}"
+        );
+    }
+}
