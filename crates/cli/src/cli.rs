@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use tautline_gauge::gate::Gate;
@@ -59,6 +59,22 @@ pub(crate) enum Command {
     Lagscope(LagscopeCommand),
     #[command(name = soak::PROCESS, hide = true)]
     SoakProcess(ProcessCommand),
+}
+
+/// The command line that the program was called with; clap ends the program where it makes no sense.
+pub(crate) fn parse() -> Cli {
+    let matches = takes_minus(Cli::command()).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Lets `-1` be an option's value, so that what is wrong with it is said by the option's name.
+fn takes_minus(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| {
+            let takes = argument.get_action().takes_values() && !argument.is_positional();
+            argument.allow_negative_numbers(takes)
+        })
+        .mut_subcommands(takes_minus)
 }
 
 /// The completions for one shell.

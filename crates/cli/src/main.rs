@@ -25,17 +25,16 @@ mod wakeup;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tautline_gauge::leftovers;
 
-use crate::cli::{Cli, Command};
+use crate::cli::Command;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
     if let Some(words) = lagscope::called_by_its_name() {
         return lagscope::run(&words).into();
     }
-    let cli = Cli::parse();
+    let cli = cli::parse();
     let result = if let Some(shell) = cli.completions {
         outputs::print(&cli::completions(shell))
     } else if cli.man {

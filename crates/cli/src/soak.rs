@@ -4,6 +4,7 @@ mod options;
 mod process;
 
 use tautline_gauge::environment::{Doubt, Environment, Severity};
+use tautline_gauge::primes::Limit;
 use tautline_gauge::report::text::soak::{details, markdown, table};
 use tautline_gauge::report::{PlacementRecord, Report, ThreadRecord};
 use tautline_gauge::run::Progress;
@@ -36,6 +37,11 @@ impl SoakCommand {
         let started_at = started_at::now();
         let environment = Environment::read();
         announce(bound);
+        if let Limit::UpTo(limit) = plan.limit {
+            say(format_args!(
+                "under load the pings go on until it has counted to {limit} once, however long that takes"
+            ));
+        }
         let result = measure(&plan, &environment, &interrupt);
         let failed = result.error.as_ref().map(|error| {
             say(format_args!("tautline: {error}"));

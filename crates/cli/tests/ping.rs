@@ -30,7 +30,10 @@ fn server(address: &str) -> (Server, String) {
 const TCP: &str = "tcp://127.0.0.1:0";
 
 fn usage(words: &[&str]) -> String {
-    let finished = Program::new("ping", words).run().ended_with(2);
+    let mut program = Program::new("ping", words);
+    // A country of decimal commas changes nothing.
+    program.command.env("LC_ALL", "de_DE.UTF-8");
+    let finished = program.run().ended_with(2);
     assert_eq!(finished.stdout, "");
     finished
         .stderr
@@ -287,7 +290,27 @@ fn what_cannot_be_followed_is_a_usage_error_that_names_the_option() {
         ),
         (
             vec!["x", "-i", "-1"],
-            "error: unexpected argument '-1' found",
+            "error: invalid value '-1' for '--interval <TIME>': expected a duration such as 50us, 500ms \
+             or 3s",
+        ),
+        (
+            vec!["x", "-i", "nan"],
+            "error: invalid value 'nan' for '--interval <TIME>': expected a duration such as 50us, 500ms \
+             or 3s",
+        ),
+        (
+            vec!["x", "-i", "1e-12"],
+            "error: invalid value '1e-12' for '--interval <TIME>': expected a duration such as 50us, \
+             500ms or 3s",
+        ),
+        (
+            vec!["x", "-i", "0,5"],
+            "error: invalid value '0,5' for '--interval <TIME>': expected a duration such as 50us, 500ms \
+             or 3s",
+        ),
+        (
+            vec!["x", "-i", "99999999999"],
+            "error: invalid value '99999999999' for '--interval <TIME>': too large: beyond 64 bits",
         ),
         (
             vec!["x", "--fail-if", "delivery < 100"],

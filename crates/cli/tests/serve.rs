@@ -122,6 +122,16 @@ fn once_ends_by_itself() {
 }
 
 #[test]
+fn once_over_datagrams_ends_when_the_client_has_fallen_silent() {
+    let serving = Serving::start("serve udp://127.0.0.1:0 --once");
+    let words = format!("ping {} -n 20 --warmup 0", serving.addresses[0]);
+    Program::new(&words, &[]).run().ended_with(0);
+    let (status, rest, _) = serving.ended();
+    assert_eq!(status, 0);
+    assert!(rest.contains("clients 1, messages 20,"), "{rest}");
+}
+
+#[test]
 fn the_ready_file_tells_the_addresses_while_it_serves() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ready");

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::limit::{LARGEST_LIMIT, Limit, LimitError, limit_for};
+pub(crate) use self::limit::TRIAL_LIMIT;
+pub use self::limit::{LARGEST_LIMIT, Limit, LimitError, Trial, limit_for};
 use self::progress::{Chunks, Rounds};
 use self::sieve::{Base, Desk};
 use crate::plan::Sched;

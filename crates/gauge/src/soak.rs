@@ -3,7 +3,7 @@
 //!
 //! Receiver, senders and load are processes, each in a session of its own as in a terminal of its own:
 //! the scheduler weighs sessions against each other (autogroup), and the idle class only within one.
-//! The order is: timers, senders alone; the count alone; timers beside the count; senders beside it.
+//! The order is: timers, senders alone; timers beside the count, senders beside it; the count alone.
 
 mod connection;
 mod course;
@@ -75,7 +75,8 @@ pub struct SoakPlan {
 }
 
 impl SoakPlan {
-    /// How long the plan takes at most on a slow board with nothing going wrong.
+    /// How long the plan takes at most on a slow board with nothing going wrong, and with a limit that is
+    /// found out: the pings beside a count to a given one go on as long as that takes.
     #[must_use]
     pub fn duration_bound(&self) -> Duration {
         let pings = self.pings.saturating_mul(self.senders as u64);

@@ -62,8 +62,8 @@ pub(crate) struct SoakCommand {
     #[arg(long)]
     one_session: bool,
 
-    /// Count the primes up to this: 1e10, or auto, which is 1, 2 or 5 times a power of ten that takes
-    /// about as long as the idle phase [default: auto]
+    /// Count the primes up to this: 1e10, or auto, which is 1, 2 or 5 times a power of ten whose count
+    /// takes about as long beside the pings as the idle phase [default: auto]
     #[arg(long, value_name = "LIMIT", value_parser = values::limit)]
     limit: Option<Limit>,
 

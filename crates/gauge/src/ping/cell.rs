@@ -94,7 +94,8 @@ impl Cell<'_> {
         if let Some(why) = complaint {
             found.doubts.push(doubt(
                 "load-ended",
-                Severity::Warning,
+                // What is called loaded was not, from some moment on.
+                Severity::Invalid,
                 why,
                 "tautline ping --help",
             ));

@@ -102,19 +102,52 @@ pub fn limit_for(
     sched: Sched,
     stop: &AtomicBool,
 ) -> io::Result<u64> {
-    let started = Instant::now();
     let counting = Counting::start(&Plan::once(TRIAL_LIMIT, threads, sched))?;
-    let goes_on = |numbers: u64| {
-        let elapsed = started.elapsed();
-        elapsed < TRIAL || (numbers < TRIAL_NUMBERS && elapsed < LONGEST_TRIAL)
-    };
-    while goes_on(counting.numbers()) && !stop.load(Ordering::Relaxed) {
+    let trial = Trial::begin(&counting, time);
+    loop {
+        if let Some(limit) = trial.limit(&counting) {
+            return Ok(limit);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(trial.limit_by_now(&counting));
+        }
         counting.wait(STEP);
     }
-    let (numbers, elapsed) = (counting.numbers() as f64, started.elapsed());
-    Ok(nearest_step(
-        numbers * time.as_secs_f64() / elapsed.as_secs_f64(),
-    ))
+}
+
+/// Watches a count that runs, beside whatever else runs, for the limit whose count would take about so
+/// long there.
+#[derive(Debug)]
+pub struct Trial {
+    time: Duration,
+    started: Instant,
+    numbers: u64,
+}
+
+impl Trial {
+    /// Watches from now on.
+    #[must_use]
+    pub fn begin(counting: &Counting, time: Duration) -> Self {
+        Self {
+            time,
+            started: Instant::now(),
+            numbers: counting.numbers(),
+        }
+    }
+
+    /// The limit; `None` while too little has been counted to tell.
+    #[must_use]
+    pub fn limit(&self, counting: &Counting) -> Option<u64> {
+        let (numbers, elapsed) = (counting.numbers() - self.numbers, self.started.elapsed());
+        let too_little = elapsed < TRIAL || (numbers < TRIAL_NUMBERS && elapsed < LONGEST_TRIAL);
+        (!too_little).then(|| self.limit_by_now(counting))
+    }
+
+    fn limit_by_now(&self, counting: &Counting) -> u64 {
+        let numbers = (counting.numbers() - self.numbers) as f64;
+        let elapsed_s = self.started.elapsed().as_secs_f64();
+        nearest_step(numbers * self.time.as_secs_f64() / elapsed_s)
+    }
 }
 
 /// The nearest of 1-2-5 in proportion.
@@ -140,7 +173,7 @@ const TRIAL_NUMBERS: u64 = 200_000_000;
 const LONGEST_TRIAL: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(10);
 /// More than any machine counts in the trial, and with the segments of the limits that come of it.
-const TRIAL_LIMIT: u64 = 100_000_000_000;
+pub(crate) const TRIAL_LIMIT: u64 = 100_000_000_000;
 /// A count below is over before every thread has begun.
 const LEAST_AUTO: u64 = 1_000_000;
 

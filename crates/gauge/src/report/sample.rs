@@ -138,6 +138,13 @@ pub(crate) fn stream_report() -> Report {
         pressure_events: 18,
         write_calls: 12_345,
         accounting_closes: true,
+        slices: vec![stream::StreamSlice {
+            start_s: 0.0,
+            seconds: 1.0,
+            offered: 100_000,
+            accepted: 100_000,
+            written: 99_000,
+        }],
         error: None,
     }];
     report

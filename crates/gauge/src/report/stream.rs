@@ -61,8 +61,26 @@ pub struct StreamRow {
     pub write_calls: u64,
     /// accepted = written + waiting + discarded, in messages and bytes, at the end.
     pub accounting_closes: bool,
+    /// Seconds of the stream, or more than seconds where it was long.
+    #[serde(default)]
+    pub slices: Vec<StreamSlice>,
     /// What broke it off.
     pub error: Option<String>,
+}
+
+/// A part of a stream, as its sender saw it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamSlice {
+    /// When it began, from the first message.
+    pub start_s: f64,
+    /// How long it was.
+    pub seconds: f64,
+    /// Sends tried.
+    pub offered: u64,
+    /// Sends that said `Ok`.
+    pub accepted: u64,
+    /// Messages of which the kernel took the last byte.
+    pub written: u64,
 }
 
 /// The link's own histogram of queue delay: upper edges of steps of an eighth of an octave. `None`

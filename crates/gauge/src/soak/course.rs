@@ -11,8 +11,8 @@ use super::{Breaker, SoakPlan, SoakProgress};
 use crate::environment::Environment;
 use crate::placement;
 use crate::plan::Sched;
-use crate::primes::Limit;
-use crate::report::soak::{Load, Process, Slice, Soak};
+use crate::primes::{Limit, TRIAL_LIMIT};
+use crate::report::soak::{Process, Slice, Soak};
 use crate::report::wakeup::WakeupRow;
 use crate::statistics::median;
 use crate::wakeup::{self, WakeupPlan};
@@ -65,25 +65,25 @@ impl<'a> Run<'a> {
         let mut receivers = Crew::new();
         let address = self.receiver(&mut receivers)?;
         self.soak.wakeup.idle = self.timers("timers")?;
-        let mut limit = None;
         for repeat in 0..self.plan.repeats {
             let idle = self.phase("no load", &address, repeat, None)?;
+            if repeat == 0 {
+                self.loaded_timers()?;
+            }
             if self.breaker.is_set() {
                 return Ok(());
             }
-            let known = match limit {
-                Some(known) => known,
-                None => {
-                    let known = self.count_alone(idle)?;
-                    self.loaded_timers(known)?;
-                    known
-                }
+            let limit = match (self.soak.load.limit, self.plan.limit) {
+                (Some(limit), _) | (None, Limit::UpTo(limit)) => LoadLimit::UpTo(limit),
+                // What the idle class gets beside the pings is known there only.
+                (None, Limit::Auto) => LoadLimit::Within {
+                    time_ns: (idle.as_nanos() as u64).max(LEAST_AUTO_NS),
+                },
             };
-            limit = Some(known);
-            if self.breaker.is_set() {
-                return Ok(());
+            self.phase("full load", &address, repeat, Some(limit))?;
+            if repeat == 0 {
+                self.count_alone()?;
             }
-            self.phase("full load", &address, repeat, Some(known))?;
             if self.breaker.is_set() {
                 return Ok(());
             }
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
         part: &'static str,
         address: &str,
         repeat: usize,
-        limit: Option<u64>,
+        limit: Option<LoadLimit>,
     ) -> Result<Duration, String> {
         self.advance(part);
         let mut crew = Crew::new();
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         }
         let load = match limit {
             None => None,
-            Some(limit) => Some(self.load(&mut crew, LoadLimit::UpTo(limit), true)?),
+            Some(limit) => Some(self.load(&mut crew, limit, true)?),
         };
         let outcome = phase::run(
             &mut crew,
@@ -153,14 +153,20 @@ impl<'a> Run<'a> {
             load.as_ref().map(|load| load.0),
             &self.breaker,
         );
-        let cpus = load.and_then(|(_, ready)| ready.cpus);
         let Outcome {
             mut phase,
             slices,
+            limit: found,
             error,
         } = outcome;
         phase.repeat = repeat;
-        phase.load_cpus = cpus;
+        if let Some((_, ready)) = load {
+            phase.load_cpus = ready.cpus;
+            let kept = &mut self.soak.load;
+            kept.limit = kept.limit.or(ready.limit).or(found);
+            kept.threads = self.plan.load_threads;
+            kept.sched = Some(ready.sched);
+        }
         let times = phase.senders.iter().filter_map(|sender| sender.time_ns);
         let took = Duration::from_nanos(times.max().unwrap_or(0));
         match limit {
@@ -174,30 +180,18 @@ impl<'a> Run<'a> {
         error.map_or(Ok(took), Err)
     }
 
-    /// The count with nothing beside it, and the limit that all counts have from here on.
-    fn count_alone(&mut self, idle: Duration) -> Result<u64, String> {
+    /// The same count with nothing beside it.
+    fn count_alone(&mut self) -> Result<(), String> {
+        let Some(limit) = self.soak.load.limit.filter(|_| !self.breaker.is_set()) else {
+            return Ok(());
+        };
         self.advance("the count alone");
-        let limit = match self.plan.limit {
-            Limit::UpTo(limit) => LoadLimit::UpTo(limit),
-            Limit::Auto => LoadLimit::Within {
-                time_ns: (idle.as_nanos() as u64).max(LEAST_AUTO_NS),
-            },
-        };
         let mut crew = Crew::new();
-        let (member, ready) = self.load(&mut crew, limit, false)?;
-        let limit = ready
-            .limit
-            .ok_or("the load does not say how far it counts")?;
-        self.soak.load = Load {
-            limit: Some(limit),
-            threads: self.plan.load_threads,
-            sched: Some(ready.sched),
-            ..Load::default()
-        };
+        let (member, _) = self.load(&mut crew, LoadLimit::UpTo(limit), false)?;
         loop {
             if self.breaker.is_set() {
                 crew.tell(member, Order::Enough);
-                return Ok(limit);
+                return Ok(());
             }
             let Some(heard) = crew.hear(STEP) else {
                 continue;
@@ -209,7 +203,7 @@ impl<'a> Run<'a> {
                 }) => {
                     self.soak.load.primes = Some(whole.primes);
                     self.soak.load.alone_ns = Some(whole.time_ns);
-                    return Ok(limit);
+                    return Ok(());
                 }
                 Some(Word::Failed(why)) => return Err(format!("the load: {why}")),
                 None => return Err("the load ended by itself".to_owned()),
@@ -218,12 +212,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn loaded_timers(&mut self, limit: u64) -> Result<(), String> {
+    fn loaded_timers(&mut self) -> Result<(), String> {
         if self.plan.wakeup.is_zero() || self.breaker.is_set() {
             return Ok(());
         }
         let mut crew = Crew::new();
-        let (member, _) = self.load(&mut crew, LoadLimit::UpTo(limit), true)?;
+        let (member, _) = self.load(&mut crew, LoadLimit::UpTo(TRIAL_LIMIT), true)?;
         self.soak.wakeup.loaded = self.timers("timers beside the load")?;
         crew.tell(member, Order::Enough);
         Ok(())

@@ -17,6 +17,8 @@ use crate::report::soak::{Phase, Rtt, Sender, Slice};
 pub(super) struct Outcome {
     pub(super) phase: Phase,
     pub(super) slices: Vec<Slice>,
+    /// How far the load counts, where it found that out in this phase.
+    pub(super) limit: Option<u64>,
     /// What broke, if it concerns more than one sender.
     pub(super) error: Option<String>,
 }
@@ -33,6 +35,7 @@ pub(super) fn run(
         sent: vec![None; senders.len()],
         load_ended: load.is_none(),
         first_count_ns: None,
+        limit: None,
         error: None,
     };
     let mut machine = Moments::new();
@@ -74,6 +77,7 @@ struct Hearing {
     sent: Vec<Option<Box<Sent>>>,
     load_ended: bool,
     first_count_ns: Option<u64>,
+    limit: Option<u64>,
     error: Option<String>,
 }
 
@@ -88,6 +92,7 @@ impl Hearing {
     ) {
         if Some(member) == load {
             match word {
+                Some(Word::Limit(limit)) => self.limit = Some(limit),
                 Some(Word::Whole(whole)) => self.first_count_ns = Some(whole.time_ns),
                 Some(Word::Failed(why)) => self.load_broke(format!("the load: {why}")),
                 None => self.load_broke("the load ended by itself".to_owned()),
@@ -106,7 +111,7 @@ impl Hearing {
                 index,
                 format!("the process of {} ended by itself", crew.role(member)),
             ),
-            Some(Word::Ready(_) | Word::Whole(_) | Word::Load { .. }) => {}
+            Some(Word::Ready(_) | Word::Limit(_) | Word::Whole(_) | Word::Load { .. }) => {}
         }
     }
 
@@ -175,6 +180,7 @@ impl Hearing {
                 primes_ns: self.first_count_ns,
                 load_cpus: None,
             },
+            limit: self.limit,
             error: self.error.or(all_broken),
         }
     }

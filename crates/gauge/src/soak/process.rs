@@ -4,7 +4,6 @@
 //! the pipe that it is told by is closed.
 
 use std::io::{self, BufReader};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use super::sender::{self, Event, Pings};
 use super::trace::Trace;
 use crate::placement::{self, Hold};
 use crate::plan::{PlacementPlan, Sched};
-use crate::primes::{self, Counting, WholeCount};
+use crate::primes::{self, Counting, TRIAL_LIMIT, Trial, WholeCount};
 use crate::serve::{ServePlan, Server};
 use crate::sys;
 
@@ -149,12 +148,9 @@ fn load(job: &Job, events: &Receiver<Event>) -> Result<(), String> {
     };
     let in_words = |cause: io::Error| format!("start a thread: {cause}");
     let sched: Sched = sched.parse().map_err(|why| format!("{why}"))?;
-    let limit = match *limit {
-        LoadLimit::UpTo(limit) => limit,
-        LoadLimit::Within { time_ns } => {
-            let time = Duration::from_nanos(time_ns);
-            primes::limit_for(time, *threads, sched, &AtomicBool::new(false)).map_err(in_words)?
-        }
+    let (limit, within) = match *limit {
+        LoadLimit::UpTo(limit) => (limit, None),
+        LoadLimit::Within { time_ns } => (TRIAL_LIMIT, Some(Duration::from_nanos(time_ns))),
     };
     let plan = primes::Plan {
         repeat: *repeat,
@@ -171,12 +167,13 @@ fn load(job: &Job, events: &Receiver<Event>) -> Result<(), String> {
     let ready = Ready {
         sched: counting.sched_effective().to_owned(),
         refused: counting.refused().map(str::to_owned),
-        limit: Some(limit),
+        limit: within.is_none().then_some(limit),
         cpus: Some(counting.cpus_seen()),
         ..ready()
     };
     tell(&Word::Ready(Box::new(ready))).map_err(|cause| cause.to_string())?;
-    let whole = count_until_enough(&counting, events).map_err(|cause| cause.to_string())?;
+    let (whole, counting) =
+        count_until_enough(counting, &plan, within, events).map_err(|cause| cause.to_string())?;
     let counted = counting.stop();
     let last = Word::Load {
         whole: counted.first.or(whole),
@@ -185,14 +182,33 @@ fn load(job: &Job, events: &Receiver<Event>) -> Result<(), String> {
     tell(&last).map_err(|cause| cause.to_string())
 }
 
-/// Says when the first whole count has ended: of a load that repeats, the first from its release on. Until told that it is enough, or until nothing is left.
+/// Says when the first whole count has ended: of a load that repeats, the first from its release on.
+/// Until told that it is enough, or until nothing is left. Hands back the count that runs then: where
+/// its limit was to be found out `within` some time, it is another one from there on.
 fn count_until_enough(
-    counting: &Counting,
+    mut counting: Counting,
+    plan: &primes::Plan,
+    within: Option<Duration>,
     events: &Receiver<Event>,
-) -> io::Result<Option<WholeCount>> {
+) -> io::Result<(Option<WholeCount>, Counting)> {
     let mut said = None;
     let mut told = counting.finishes();
+    let mut trial = None;
     loop {
+        if let Some(limit) = trial
+            .as_ref()
+            .and_then(|trial: &Trial| trial.limit(&counting))
+        {
+            trial = None;
+            tell(&Word::Limit(limit))?;
+            let plan = primes::Plan {
+                limit,
+                ..plan.clone()
+            };
+            // Started before the other one stops: no ping is without load.
+            counting = Counting::start(&plan)?;
+            told = true;
+        }
         if told
             && said.is_none()
             && let Some(whole) = counting.first()
@@ -201,18 +217,21 @@ fn count_until_enough(
             tell(&Word::Whole(whole))?;
         }
         if counting.finished() {
-            return Ok(said);
+            return Ok((said, counting));
         }
         match events.recv_timeout(STEP) {
             Err(RecvTimeoutError::Timeout) | Ok(Event::Over) => {}
             // What it counted before only made it a load.
             Ok(Event::Order(Order::Go { .. })) => {
                 counting.restart();
-                told = true;
+                match within {
+                    Some(time) => trial = Some(Trial::begin(&counting, time)),
+                    None => told = true,
+                }
             }
             Ok(Event::Order(Order::Enough) | Event::Alone)
             | Err(RecvTimeoutError::Disconnected) => {
-                return Ok(said);
+                return Ok((said, counting));
             }
         }
     }

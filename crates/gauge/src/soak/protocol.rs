@@ -43,7 +43,7 @@ pub(super) enum Job {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) enum LoadLimit {
     UpTo(u64),
-    /// As far as it comes in about so long.
+    /// As far as it comes in about so long from its release on, beside whatever runs then.
     Within {
         time_ns: u64,
     },
@@ -65,6 +65,8 @@ pub(super) enum Word {
     Ready(Box<Ready>),
     /// A sender has done the pings that count.
     Counted,
+    /// How far a load counts, found out beside the pings.
+    Limit(u64),
     /// A load has counted to its limit.
     Whole(WholeCount),
     /// A sender's last word.

@@ -60,7 +60,9 @@ impl Cell<'_> {
             match sending.join() {
                 Ok(outcome) => {
                     looking.finish(onlooker);
-                    outcome
+                    let (row, peer) = outcome?;
+                    let slices = looking.into_slices();
+                    Ok((StreamRow { slices, ..row }, peer))
                 }
                 Err(_) => Err(BenchError::partial("the sending thread panicked")),
             }
@@ -85,6 +87,8 @@ impl Cell<'_> {
             },
         )?;
         let before = peer.link.statistics().sending;
+        live.written_before
+            .store(before.written.messages, Ordering::Relaxed);
         *live.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.link.clone());
         let (produced, sent) = self.produce(&peer, live);
         let flushed = sent.and_then(|()| self.flush(&peer));

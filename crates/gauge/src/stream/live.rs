@@ -9,6 +9,7 @@ use tautline::Link;
 use super::cell::{Cell, Produced};
 use super::{Look, Onlooker};
 use crate::clock::now_ns;
+use crate::report::stream::StreamSlice;
 
 /// What the sending thread shows to whoever looks on.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Live {
     refused: AtomicU64,
     /// When the first message was offered, by the monotonic clock; 0 before.
     pub(super) started_ns: AtomicU64,
+    /// Messages written before that: what was agreed on is no part of the stream.
+    pub(super) written_before: AtomicU64,
     pub(super) link: Mutex<Option<Link>>,
 }
 
@@ -35,6 +38,8 @@ pub(super) struct Looking<'a> {
     live: &'a Live,
     at_interval: Look,
     at_look: Look,
+    at_slice: Look,
+    slices: Vec<StreamSlice>,
 }
 
 impl<'a> Looking<'a> {
@@ -44,18 +49,45 @@ impl<'a> Looking<'a> {
             live,
             at_interval: Look::default(),
             at_look: Look::default(),
+            at_slice: Look::default(),
+            slices: Vec::new(),
         }
     }
 
     pub(super) fn look(&mut self, onlooker: &mut Onlooker<'_>) {
         let Some(now) = self.now() else { return };
         (onlooker.progress)(&since(&self.at_look, &now));
+        self.slice(&now);
         let passed = now.to.saturating_sub(self.at_interval.to);
         if onlooker.every.is_some_and(|every| passed >= every) {
             (onlooker.interval)(&since(&self.at_interval, &now));
             self.at_interval = now.clone();
         }
         self.at_look = now;
+    }
+
+    /// Ends a slice whose time is over. What is left at the end is none: it would be shorter.
+    fn slice(&mut self, now: &Look) {
+        let length = SLICE.max(self.cell.plan.duration / MOST_SLICES);
+        let passed = now.to.saturating_sub(self.at_slice.to);
+        // After its end a stream only waits.
+        if passed < length || now.offered == self.at_slice.offered {
+            return;
+        }
+        let part = since(&self.at_slice, now);
+        self.slices.push(StreamSlice {
+            start_s: part.from.as_secs_f64(),
+            seconds: passed.as_secs_f64(),
+            offered: part.offered,
+            accepted: part.accepted,
+            written: part.written,
+        });
+        self.at_slice = now.clone();
+    }
+
+    /// The slices of the whole stream.
+    pub(super) fn into_slices(self) -> Vec<StreamSlice> {
+        self.slices
     }
 
     /// The last stretch, however short.
@@ -96,6 +128,9 @@ impl<'a> Looking<'a> {
             offered: of(&self.live.offered),
             accepted: of(&self.live.accepted),
             refused: of(&self.live.refused),
+            written: sending.as_ref().map_or(self.at_look.written, |sending| {
+                sending.written.messages - of(&self.live.written_before)
+            }),
             evicted: sending.as_ref().map_or(self.at_look.evicted, |sending| {
                 sending.discarded.evicted.messages
             }),
@@ -112,6 +147,12 @@ fn since(before: &Look, now: &Look) -> Look {
         accepted: now.accepted - before.accepted,
         refused: now.refused - before.refused,
         evicted: now.evicted.saturating_sub(before.evicted),
+        written: now.written.saturating_sub(before.written),
         ..now.clone()
     }
 }
+
+/// As long as a round is where there is no control.
+const SLICE: Duration = Duration::from_secs(1);
+/// Ten minutes; the slices of a longer stream are longer.
+const MOST_SLICES: u32 = 600;

@@ -69,6 +69,8 @@ impl StreamRow {
             pressure_events: sending.pressure_crossings - before.pressure_crossings,
             write_calls: sending.write_calls - before.write_calls,
             accounting_closes: sending.closes(),
+            // Whoever looked on has them.
+            slices: Vec::new(),
             error: error.clone(),
         }
     }

@@ -5,6 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use tautline::{Address, Strategy};
 
 use super::*;
+use crate::report::stream::StreamSlice;
 use crate::serve::{ServePlan, Server};
 
 fn serve(address: &str) -> Server {
@@ -80,6 +81,24 @@ fn a_rate_is_kept_and_never_exceeded() {
     let row = &measured(plan).rows[0];
     // Number k leaves at k / 200 s, up to 0.1 s.
     assert_eq!((row.offered, row.delivered), (20, Some(20)));
+}
+
+#[test]
+fn every_second_of_a_stream_is_a_slice() {
+    let server = serve("tcp://127.0.0.1:0");
+    let mut plan = plan(&server.addresses()[0], Strategy::Reliable);
+    plan.rate_hz = Some(100.0);
+    plan.duration = Duration::from_millis(2_500);
+    let row = &measured(plan).rows[0];
+    // Looks come late on a busy machine, so a slice may be longer, and there may be fewer.
+    assert!((1..=2).contains(&row.slices.len()), "{:?}", row.slices);
+    for slice in &row.slices {
+        assert!(slice.seconds >= 1.0, "{slice:?}");
+        assert_eq!(slice.offered, slice.accepted);
+    }
+    let sum = |of: fn(&StreamSlice) -> u64| row.slices.iter().map(of).sum::<u64>();
+    assert!((1..=row.accepted).contains(&sum(|slice| slice.accepted)));
+    assert!(sum(|slice| slice.written) <= row.accepted);
 }
 
 #[test]
