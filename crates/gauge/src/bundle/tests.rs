@@ -190,6 +190,7 @@ fn a_bundle_has_a_file_for_all_the_run_has_and_verifies() {
         "strategy_sweep.csv.meta",
         "strategy_sweep_summary.md",
         "stream.csv",
+        "stream_slices.csv",
         "udp_payload_smoke.csv",
         "udp_payload_smoke.csv.meta",
         "udp_payload_smoke_summary.md",
