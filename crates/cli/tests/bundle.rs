@@ -5,6 +5,7 @@ mod program;
 mod schema;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -350,6 +351,43 @@ fn a_soak_and_a_wakeup_leave_bundles_too() {
     let wakeup = Bundle::written("wakeup -t 50ms --sched other", &[]);
     wakeup.verified().ended_with(0);
     assert!(wakeup.text("wakeup.csv").lines().count() > 1);
+}
+
+#[test]
+fn a_ping_and_a_stream_leave_bundles_with_the_way_to_their_server() {
+    let Program {
+        mut command,
+        folder: _folder,
+    } = Program::new("serve tcp://127.0.0.1:0", &[]);
+    let mut server = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let address = line.split_whitespace().nth(2).unwrap();
+
+    let ping = Bundle::written("ping -n 300 --warmup 10", &[address]);
+    let stream = Bundle::written("stream -t 100ms", &[address]);
+    signal("TERM", server.id());
+    server.wait().unwrap();
+
+    ping.verified().ended_with(0);
+    assert!(
+        ping.text("ping.csv").contains(",300,300,0,"),
+        "{}",
+        ping.text("ping.csv")
+    );
+    assert!(ping.text("ping.hlog").contains("_64_rtt,"));
+    stream.verified().ended_with(0);
+    assert_eq!(stream.text("stream.csv").lines().count(), 2);
+    for bundle in [ping, stream] {
+        let hardware: Value = serde_json::from_str(&bundle.text("hardware.json")).unwrap();
+        assert_eq!(hardware["routes"][0]["interface"], "lo");
+        assert_eq!(hardware["routes"][0]["loopback"], true);
+    }
 }
 
 #[test]

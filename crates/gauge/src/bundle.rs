@@ -25,6 +25,7 @@ pub use self::hardware::{After, Build, HARDWARE_SCHEMA, Hardware};
 pub use self::manifest::{FileRecord, MANIFEST_SCHEMA, Manifest, RunRecord, Status};
 use self::pieces::Contents;
 pub use self::verify::{Fault, Unreadable, Verified, verify};
+use crate::leftovers::Leftover;
 use crate::report::Report;
 
 /// What only the command line knows of a run.
@@ -72,17 +73,10 @@ pub struct WriteError {
 #[derive(Debug)]
 pub struct Bundle {
     folder: PathBuf,
-    /// Opened at once: whoever is second in the same folder finds it taken. `None` once it is written to.
-    report: Option<File>,
-}
-
-impl Drop for Bundle {
-    /// Where nothing came to be written, the folder is left as empty as it was found.
-    fn drop(&mut self) {
-        if self.report.is_some() {
-            let _ = fs::remove_file(self.folder.join(pieces::REPORT));
-        }
-    }
+    /// Opened at once: whoever is second in the same folder finds it taken.
+    report: File,
+    /// Where nothing comes to be written, the folder is left as empty as it was found.
+    unwritten: Leftover,
 }
 
 impl Bundle {
@@ -111,7 +105,8 @@ impl Bundle {
         })?;
         Ok(Self {
             folder: folder.to_owned(),
-            report: Some(report),
+            report,
+            unwritten: Leftover::new(path),
         })
     }
 
@@ -121,7 +116,7 @@ impl Bundle {
     ///
     /// The first file that could not be written; then there is no manifest.
     pub fn write(
-        mut self,
+        self,
         report: &Report,
         hardware: &Hardware,
         origin: &Origin,
@@ -131,6 +126,8 @@ impl Bundle {
             hardware,
             origin,
         };
+        self.unwritten.keep();
+        let mut opened = Some(self.report);
         let mut files = Vec::new();
         for piece in pieces::of(report) {
             let path = self.folder.join(piece.name);
@@ -141,7 +138,7 @@ impl Bundle {
             let mut bytes = Vec::new();
             piece.write(&contents, &mut bytes).map_err(failed)?;
             let file = match piece.name {
-                pieces::REPORT => self.report.take().map_or_else(|| create(&path), Ok),
+                pieces::REPORT => opened.take().map_or_else(|| create(&path), Ok),
                 _ => create(&path),
             };
             fill(file.map_err(failed)?, &bytes).map_err(failed)?;

@@ -430,7 +430,7 @@ mod tests {
         let two = sys::sched::affinity().unwrap().len() > 1;
         assert_eq!(watch.halted_ns.is_some_and(|cost| cost > 0.0), two);
         assert_eq!(watch.awake_ns.is_some(), two);
-        let evidence = watch.finish(&crate::clock::measure(), Sched::Other);
+        let evidence = watch.finish(&clock::measure(), Sched::Other);
         assert!(!evidence.rt_throttling_possible);
         assert!(evidence.loopback);
     }

@@ -23,6 +23,13 @@ impl Leftover {
         Self { path }
     }
 
+    /// Lets it stay: it has become what somebody asked for.
+    pub fn keep(self) {
+        paths().retain(|path| *path != self.path);
+        // Its drop is what takes the file away.
+        std::mem::forget(self);
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::manifest::{MANIFEST, SUMS, hex};
 use super::{Manifest, OpenError, WriteError, create};
+use crate::leftovers::Leftover;
 
 /// An archive that is to be written: its files are opened before the run.
 #[derive(Debug)]
@@ -20,42 +21,37 @@ pub struct Archive {
     checksum: Output,
 }
 
-/// A file that goes again where it did not come to be written.
+/// A file that goes again where it does not come to be written.
 #[derive(Debug)]
 struct Output {
-    path: PathBuf,
-    file: Option<File>,
+    file: File,
+    unwritten: Leftover,
 }
 
 impl Output {
     fn create(path: PathBuf) -> Result<Self, OpenError> {
         match create(&path) {
             Ok(file) => Ok(Self {
-                path,
-                file: Some(file),
+                file,
+                unwritten: Leftover::new(path),
             }),
             Err(cause) => Err(OpenError::Refused { path, cause }),
         }
     }
 
     /// Writes the file, which stays if that succeeds.
-    fn write<T>(&mut self, with: impl FnOnce(&File) -> io::Result<T>) -> Result<T, WriteError> {
-        let failed = |cause| WriteError {
-            path: self.path.clone(),
-            cause,
-        };
-        let file = self.file.as_ref().expect("written once");
-        let written = with(file).and_then(|written| file.sync_all().map(|()| written));
-        let written = written.map_err(failed)?;
-        self.file = None;
-        Ok(written)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.file.is_some() {
-            let _ = fs::remove_file(&self.path);
+    fn write<T>(self, with: impl FnOnce(&File) -> io::Result<T>) -> Result<T, WriteError> {
+        let Self { file, unwritten } = self;
+        let written = with(&file).and_then(|written| file.sync_all().map(|()| written));
+        match written {
+            Ok(written) => {
+                unwritten.keep();
+                Ok(written)
+            }
+            Err(cause) => Err(WriteError {
+                path: unwritten.path().to_owned(),
+                cause,
+            }),
         }
     }
 }
@@ -84,13 +80,15 @@ impl Archive {
     /// # Errors
     ///
     /// The file that could not be written, which is removed.
-    pub fn write(mut self, manifest: &Manifest) -> Result<PathBuf, WriteError> {
-        let folder = &self.folder;
-        let digest = self.archive.write(|file| pack(folder, manifest, file))?;
-        let line = format!("{digest}  {}\n", name(&self.archive.path));
+    pub fn write(self, manifest: &Manifest) -> Result<PathBuf, WriteError> {
+        let path = self.archive.unwritten.path().to_owned();
+        let packed = self
+            .archive
+            .write(|file| pack(&self.folder, manifest, file));
+        let line = format!("{}  {}\n", packed?, name(&path));
         self.checksum
             .write(|mut file| file.write_all(line.as_bytes()))?;
-        Ok(self.archive.path.clone())
+        Ok(path)
     }
 }
 

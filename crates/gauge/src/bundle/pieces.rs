@@ -79,6 +79,7 @@ const SMOKE: Belongs = |report| report.udp_smoke.iter().any(|row| row.runtime.is
 const PING: Belongs = |report| !report.cells.is_empty();
 const PING_SLICES: Belongs = |report| report.cells.iter().any(|cell| !cell.slices.is_empty());
 const STREAM: Belongs = |report| !report.stream.is_empty();
+const STREAM_SLICES: Belongs = |report| report.stream.iter().any(|row| !row.slices.is_empty());
 const WAKEUP: Belongs = |report| {
     let soak = report.soak.as_ref();
     !report.wakeup.is_empty() || soak.is_some_and(|soak| !soak.wakeup.idle.is_empty())
@@ -115,6 +116,7 @@ const PIECES: &[Piece] = &[
     piece("ping_slices.csv", PING_SLICES, Kind::Table(|report, to| export::ping_slices_csv(report, to))),
     piece("ping.hlog", PING, Kind::Log(hlog::ping)),
     piece("stream.csv", STREAM, Kind::Table(|report, to| export::stream_csv(report, to))),
+    piece("stream_slices.csv", STREAM_SLICES, Kind::Table(|report, to| export::stream_slices_csv(report, to))),
     piece("wakeup.csv", WAKEUP, Kind::Table(|report, to| export::wakeup_csv(report, to))),
     piece("soak.csv", SOAK, Kind::Table(|report, to| export::soak_csv(report, to))),
     piece("soak_slices.csv", SOAK_SLICES, Kind::Table(|report, to| export::soak_slices_csv(report, to))),

@@ -18,6 +18,7 @@ pub fn doubts(environment: &Environment, evidence: &Evidence) -> Vec<Doubt> {
         coarse_clock(environment, evidence),
         governor(environment),
         frequency_spread(environment),
+        power_mode(environment),
         idle_states(environment),
         smt(environment),
         loopback(evidence),
@@ -234,6 +235,22 @@ fn frequency_spread(environment: &Environment) -> Option<Doubt> {
     })
 }
 
+/// Every other mode caps clocks or switches cores off.
+fn power_mode(environment: &Environment) -> Option<Doubt> {
+    let mode = environment.jetson.as_ref()?.power_mode.as_deref()?;
+    if mode.starts_with("MAXN") {
+        return None;
+    }
+    Some(Doubt {
+        code: "power-mode".into(),
+        severity: Severity::Warning,
+        message: format!("the board's power mode is {mode}: its clocks and cores are capped"),
+        advice: "grep POWER_MODEL /etc/nvpmodel.conf".to_owned(),
+        measured: None,
+        unit: None,
+    })
+}
+
 /// From here on leaving an idle state is as long as a round trip between awake CPUs.
 const SLOW_EXIT_US: u64 = 10;
 
@@ -326,7 +343,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-    use crate::environment::{Cgroup, Cpu, Frequency, Idle, IdleState, Scheduler};
+    use crate::environment::{Cgroup, Cpu, Frequency, Idle, IdleState, Jetson, Scheduler};
 
     /// A machine and a run without fault.
     fn quiet() -> (Environment, Evidence) {
@@ -367,6 +384,20 @@ mod tests {
     fn a_quiet_machine_leaves_no_doubt() {
         let (environment, evidence) = quiet();
         assert_eq!(doubts(&environment, &evidence), []);
+    }
+
+    #[test]
+    fn a_power_mode_that_is_not_the_most_is_named() {
+        let (mut environment, evidence) = quiet();
+        let board = |mode: &str| Jetson {
+            power_mode: Some(mode.to_owned()),
+            ..Jetson::default()
+        };
+        environment.jetson = Some(board("MAXN_SUPER"));
+        assert_eq!(doubts(&environment, &evidence), []);
+        environment.jetson = Some(board("15W"));
+        let found = codes(&environment, &evidence);
+        assert_eq!(found, [("power-mode", Severity::Warning)]);
     }
 
     #[test]

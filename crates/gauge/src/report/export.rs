@@ -12,7 +12,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 
-pub use self::served::{ping_csv, ping_slices_csv, stream_csv, wakeup_csv};
+pub use self::served::{ping_csv, ping_slices_csv, stream_csv, stream_slices_csv, wakeup_csv};
 pub use self::smoke::{raw_smoke_csv, smoke_csv};
 pub use self::soak::{soak_csv, soak_slices_csv};
 use super::{

@@ -1,5 +1,5 @@
 //! What `ping`, `stream` and `wakeup` found out, as CSV: a line for each cell, row or CPU, and one for
-//! each slice of a ping.
+//! each slice.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{csv_of, us};
 use crate::report::Report;
 use crate::report::ping::{PingCell, Slice, Times};
-use crate::report::stream::StreamRow;
+use crate::report::stream::{StreamRow, StreamSlice};
 use crate::report::wakeup::WakeupRow;
 
 /// The cells of a ping, a line for each. Beside the service times stand, in open loop, the response
@@ -255,6 +255,38 @@ impl<'a> StreamLine<'a> {
             accounting_closes: row.accounting_closes,
         }
     }
+}
+
+/// The slices of each row of a stream, a line for each.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn stream_slices_csv(report: &Report, to: impl io::Write) -> io::Result<()> {
+    let lines = report.stream.iter().flat_map(|row| {
+        let of_row = move |slice: &StreamSlice| StreamSliceLine {
+            address: &row.address,
+            payload_size: row.payload_bytes,
+            start_s: slice.start_s,
+            seconds: slice.seconds,
+            offered: slice.offered,
+            accepted: slice.accepted,
+            written: slice.written,
+        };
+        row.slices.iter().map(of_row)
+    });
+    csv_of(lines, StreamSliceLine::default(), to)
+}
+
+#[derive(Debug, Default, Serialize)]
+struct StreamSliceLine<'a> {
+    address: &'a str,
+    payload_size: usize,
+    start_s: f64,
+    seconds: f64,
+    offered: u64,
+    accepted: u64,
+    written: u64,
 }
 
 /// The lateness of timers, a line for each CPU: of `wakeup`, or of a soak before its phases.

@@ -1,19 +1,24 @@
 //! The machine in full: every fact in groups, then every doubt with the command that removes it or looks
 //! further. What could not be read is `unknown`.
 
+mod around;
+
 use std::fmt::Write as _;
 
+use self::around::{control_group, jetson_board, routes, sockets, temperatures};
 use super::lines::{ascii, wrapped};
 use super::{doubt_line, head, words};
 use crate::bundle::Hardware;
-use crate::environment::{Cache, Environment, Frequency, Jetson, Route, ThermalZone};
+use crate::environment::{Cache, Environment, Frequency, IdleState};
 use crate::report::Report;
 
 /// The whole page.
 #[must_use]
 pub fn render(report: &Report, hardware: &Hardware) -> String {
     let environment = &hardware.environment;
-    let mut page = Page::default();
+    let mut page = Page {
+        text: format!("tautline {}, {}\n", report.version, report.started_at),
+    };
     system(&mut page, environment);
     processor(&mut page, environment);
     power(&mut page, environment);
@@ -34,17 +39,14 @@ pub fn render(report: &Report, hardware: &Hardware) -> String {
 }
 
 /// Groups of facts, each a name and a value.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Page {
     text: String,
 }
 
 impl Page {
     fn group(&mut self, name: &str) {
-        if !self.text.is_empty() {
-            self.text.push('\n');
-        }
-        let _ = writeln!(self.text, "{name}");
+        let _ = writeln!(self.text, "\n{name}");
     }
 
     fn fact(&mut self, name: &str, value: Option<impl ToString>) {
@@ -116,7 +118,7 @@ fn power(page: &mut Page, environment: &Environment) {
         );
     }
     let states = idle.states.as_ref().map(|states| {
-        let state = |state: &crate::environment::IdleState| {
+        let state = |state: &IdleState| {
             let exit = state.exit_latency_us;
             let exit = exit.map_or_else(|| "unknown".to_owned(), |us| format!("{us} us"));
             let off = if state.disabled == Some(true) {
@@ -168,139 +170,6 @@ fn kernel(page: &mut Page, environment: &Environment) {
         "stolen since boot",
         steal.map(|percent| format!("{percent:.2} %")),
     );
-}
-
-fn control_group(page: &mut Page, hardware: &Hardware) {
-    let before = &hardware.environment.cgroup;
-    page.group("Control group");
-    page.fact(
-        "CPU quota",
-        before.limited.map(|limited| match before.quota_cpus {
-            Some(cpus) => format!("{cpus:.2} CPUs"),
-            None if limited => "set".to_owned(),
-            None => "none".to_owned(),
-        }),
-    );
-    let throttled = |group: &crate::environment::Cgroup| {
-        let periods = group.throttled_periods?;
-        let ms = group.throttled_us.map(|us| us as f64 / 1e3);
-        let ms = ms.map_or_else(String::new, |ms| format!(", {ms:.1} ms"));
-        Some(format!("{periods} periods{ms}"))
-    };
-    match &hardware.after {
-        None => page.fact("stopped since it exists", throttled(before)),
-        Some(after) => {
-            page.fact("stopped before the run", throttled(before));
-            page.fact("stopped by its end", throttled(&after.cgroup));
-        }
-    }
-}
-
-fn sockets(page: &mut Page, environment: &Environment) {
-    let sockets = &environment.sockets;
-    page.group("Socket buffers, default and most");
-    let pair = |default: Option<u64>, most: Option<u64>| {
-        let (default, most) = default.zip(most)?;
-        Some(format!("{default} and {most} bytes"))
-    };
-    page.fact(
-        "receive",
-        pair(sockets.receive_default_bytes, sockets.receive_max_bytes),
-    );
-    page.fact(
-        "send",
-        pair(sockets.send_default_bytes, sockets.send_max_bytes),
-    );
-}
-
-fn routes(page: &mut Page, routes: &[Route]) {
-    if routes.is_empty() {
-        return;
-    }
-    page.group("Network");
-    for route in routes {
-        page.fact(&route.to, way(route));
-    }
-}
-
-fn way(route: &Route) -> Option<String> {
-    if route.to.starts_with("uds:") {
-        return Some("a Unix socket: within the kernel".to_owned());
-    }
-    let mut way = format!("through {}", route.interface.as_ref()?);
-    if route.loopback == Some(true) {
-        way.push_str(", the loopback: no NIC and no wire");
-    }
-    let facts = [
-        route
-            .gateway
-            .as_ref()
-            .map(|gateway| format!("router {gateway}")),
-        route
-            .driver
-            .as_ref()
-            .map(|driver| format!("driver {driver}")),
-        route
-            .speed_mbit_per_s
-            .map(|speed| format!("{speed} Mbit/s")),
-        route.mtu_bytes.map(|mtu| format!("MTU {mtu}")),
-    ];
-    for fact in facts.into_iter().flatten() {
-        let _ = write!(way, ", {fact}");
-    }
-    Some(way)
-}
-
-fn temperatures(page: &mut Page, hardware: &Hardware) {
-    let before = &hardware.environment.thermal;
-    let after = hardware
-        .after
-        .as_ref()
-        .and_then(|after| after.thermal.as_ref());
-    page.group("Temperatures");
-    let Some(zones) = before.as_ref().filter(|zones| !zones.is_empty()) else {
-        page.fact("thermal zones", before.as_ref().map(|_| "none"));
-        return;
-    };
-    for (number, zone) in zones.iter().enumerate() {
-        let later = after.and_then(|zones| zones.get(number));
-        page.fact(&zone.name, warmth(zone, later));
-    }
-}
-
-fn warmth(zone: &ThermalZone, later: Option<&ThermalZone>) -> Option<String> {
-    let before = zone.celsius?;
-    let after = later.and_then(|zone| zone.celsius);
-    let after = after.map_or_else(String::new, |celsius| {
-        format!(", {celsius:.1} C after the run")
-    });
-    Some(format!("{before:.1} C{after}"))
-}
-
-fn jetson_board(page: &mut Page, jetson: &Jetson) {
-    page.group("Jetson");
-    page.fact("model", jetson.model.as_ref());
-    page.fact("L4T release", jetson.l4t_release.as_ref());
-    let number = jetson.power_mode_id.map(|id| format!("number {id}"));
-    page.fact("power mode", jetson.power_mode.clone().or(number));
-    for clock in &jetson.clocks {
-        let mhz = |hz: Option<u64>| {
-            hz.map_or_else(
-                || "unknown".to_owned(),
-                |hz| format!("{:.0}", hz as f64 / 1e6),
-            )
-        };
-        let governor = clock.governor.as_deref().unwrap_or("unknown");
-        page.fact(
-            &clock.name,
-            Some(format!(
-                "{} MHz, within {} to {} MHz by {governor}",
-                mhz(clock.current_hz),
-                mhz(clock.min_hz),
-                mhz(clock.max_hz),
-            )),
-        );
-    }
 }
 
 fn placement(page: &mut Page, report: &Report) {
@@ -403,74 +272,4 @@ fn current(frequency: &Frequency) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bundle::{After, Build};
-    use crate::environment::ScaledClock;
-    use crate::report::sample;
-    use crate::report::text::WIDTH;
-
-    fn board() -> Hardware {
-        let mut environment = sample::report().environment;
-        environment.jetson = Some(Jetson {
-            model: Some("NVIDIA Jetson Orin Nano".to_owned()),
-            l4t_release: Some("R36 (release), REVISION: 5.0".to_owned()),
-            power_mode_id: Some(2),
-            power_mode: Some("MAXN_SUPER".to_owned()),
-            clocks: vec![ScaledClock {
-                name: "policy0".to_owned(),
-                current_hz: Some(1_728_000_000),
-                min_hz: None,
-                max_hz: Some(1_728_000_000),
-                governor: Some("schedutil".to_owned()),
-            }],
-        });
-        let zone = |celsius| ThermalZone {
-            name: "cpu-thermal".to_owned(),
-            celsius: Some(celsius),
-        };
-        environment.thermal = Some(vec![zone(48.0)]);
-        Hardware {
-            schema: crate::bundle::HARDWARE_SCHEMA.into(),
-            read_at: "2026-08-30T12:50:00Z".to_owned(),
-            environment,
-            after: Some(After {
-                thermal: Some(vec![zone(61.5)]),
-                ..After::default()
-            }),
-            routes: vec![Route {
-                to: "127.0.0.1".to_owned(),
-                interface: Some("lo".to_owned()),
-                loopback: Some(true),
-                mtu_bytes: Some(65_536),
-                ..Route::default()
-            }],
-            build: Build {
-                compiler: "rustc 1.95.0".to_owned(),
-                profile: "release".to_owned(),
-                opt_level: "3".to_owned(),
-                target: "aarch64-unknown-linux-gnu".to_owned(),
-                commit: "f5bb58e1".to_owned(),
-                modified: Some(true),
-            },
-        }
-    }
-
-    #[test]
-    fn the_page_of_a_board() {
-        insta::assert_snapshot!(render(&sample::report(), &board()));
-    }
-
-    #[test]
-    fn what_is_unknown_says_so_and_no_line_is_too_wide() {
-        let mut report = sample::report();
-        report.environment = Environment::default();
-        let mut hardware = board();
-        hardware.environment = Environment::default();
-        hardware.environment.board = Some("x\u{1b}[31m".repeat(60));
-        let page = render(&report, &hardware);
-        assert!(page.contains("  model: unknown\n"), "{page}");
-        assert!(page.lines().all(|line| line.len() <= WIDTH), "{page}");
-        assert!(page.is_ascii() && !page.contains('\u{1b}'));
-    }
-}
+mod tests;
