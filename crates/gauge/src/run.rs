@@ -130,11 +130,14 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
     result.interrupted = stop.load(Ordering::Relaxed);
     // What the stop flag broke is no error.
     result.error = outcome.err().filter(|_| !result.interrupted);
-    if let Some(error) = &mut result.error
-        && !(result.latency.is_empty() && result.strategy.is_empty())
-    {
-        // Whatever could not be had: something was measured.
-        error.kind = BenchErrorKind::Partial;
+    if let Some(error) = &mut result.error {
+        if !(result.latency.is_empty() && result.strategy.is_empty()) {
+            // Whatever could not be had: something was measured.
+            error.kind = BenchErrorKind::Partial;
+        } else if !plan.to.is_empty() {
+            // A server elsewhere that agrees and then is silent is as good as none.
+            error.kind = BenchErrorKind::Setup;
+        }
     }
     result
 }

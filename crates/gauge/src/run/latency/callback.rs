@@ -195,11 +195,10 @@ impl Handler for Clerk {
         }
         // Without a job it is the late reply to a message that was given up.
         let Some(job) = &mut self.job else { return };
-        if !job.settle_reply(
-            self.stamp
-                .judge(message, self.payload_bytes, job.order.whole),
-            received_ns,
-        ) {
+        // The kick is no echo: where contents come back changed, it starts the block that shows it.
+        let whole = job.order.whole && job.started_ns.is_some();
+        let found = self.stamp.judge(message, self.payload_bytes, whole);
+        if !job.settle_reply(found, received_ns) {
             return;
         }
         self.pulse.beat(received_ns);
