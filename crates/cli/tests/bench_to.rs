@@ -3,9 +3,8 @@
 mod program;
 mod schema;
 
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Stdio};
 
 use program::Program;
 use schema::json;
@@ -15,6 +14,7 @@ use tempfile::TempDir;
 struct Serving {
     child: Child,
     addresses: Vec<String>,
+    _page: BufReader<ChildStdout>,
     _folder: TempDir,
 }
 
@@ -24,27 +24,21 @@ impl Serving {
             mut command,
             folder,
         } = Program::new("serve tcp://127.0.0.1:0 udp://127.0.0.1:0", &[]);
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let ready = path("ready");
         let mut child = command
-            .args([format!("uds://{}", path("s")), "--ready-file".to_owned()])
-            .arg(&ready)
+            .arg(format!("uds://{}", folder.path().join("s").display()))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // Its page ends with this line, and the file is written before anything is served.
-        let mut line = String::new();
-        while !line.contains("--allow") && stdout.read_line(&mut line).unwrap() > 0 {}
-        let mut addresses = Vec::new();
-        while addresses.len() < 3 {
-            let text = fs::read_to_string(&ready).unwrap_or_default();
-            addresses = text.lines().map(str::to_owned).collect();
-        }
+        let mut page = BufReader::new(child.stdout.take().unwrap());
+        // "listening on ADDRESS (unauthenticated)"; the lines behind are left in the pipe.
+        let address = |line: String| line.split_whitespace().nth(2).unwrap().to_owned();
+        let lines = page.by_ref().lines().take(3).map(Result::unwrap);
+        let addresses = lines.map(address).collect();
         Self {
             child,
             addresses,
+            _page: page,
             _folder: folder,
         }
     }

@@ -18,21 +18,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::addresses::Addresses;
-use self::remote::Remote;
 use self::site::Site;
 pub(crate) use self::smoke::HOPELESS as SMOKE_HOPELESS;
 use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
 use crate::clock;
-use crate::environment::{Environment, Evidence};
+use crate::environment::Evidence;
 use crate::evidence::Watch;
-use crate::ping::transport_of;
 use crate::placement::{Hold, Register, Seats};
 use crate::plan::{LatencyPlan, PlacementPlan, Plan, SmokePlan, StrategyPlan, Transport};
 use crate::report::{
     Absent, Clock, LatencyRow, PlacementRecord, SmokeRow, SmokeVerdict, StrategyRow,
 };
 use crate::statistics::{Random, mix};
-use crate::wire::{Mode, PeerRecord};
+use crate::wire::PeerRecord;
 
 /// Everything one `bench` found out; what stands here is valid even when the run ended early.
 #[derive(Debug, Clone)]
@@ -153,7 +151,7 @@ fn measure(
     let register = Arc::new(Register::default());
     result.placement = placed(&plan.placement, &seats, &hold, &register);
     try_seats(&plan.placement, &seats, &register)?;
-    let remotes = find_remotes(plan, stop).map_err(BenchError::setup)?;
+    let remotes = remote::find_all(plan, stop).map_err(BenchError::setup)?;
     if let Some(remote) = remotes.first() {
         result.peer = Some(remote.record.clone());
         result.same_host = remote.same_host();
@@ -176,26 +174,6 @@ fn measure(
     result.evidence.loopback = result.same_host == Some(true);
     result.placement = placed(&plan.placement, &seats, &hold, &register);
     outcome
-}
-
-/// Meets every server elsewhere once: who is not there is told before the first cell.
-fn find_remotes(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Remote>, String> {
-    if plan.to.is_empty() {
-        return Ok(Vec::new());
-    }
-    let own = PeerRecord::of(&Environment::read());
-    let mode = if plan.latency.is_some() {
-        Mode::Echo
-    } else {
-        Mode::Sink
-    };
-    plan.to
-        .iter()
-        .map(|address| {
-            let payload_bytes = plan.largest_payload(transport_of(address));
-            Remote::find(address, mode, payload_bytes, &own, stop)
-        })
-        .collect()
 }
 
 /// What all cells share.

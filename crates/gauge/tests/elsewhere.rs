@@ -219,7 +219,7 @@ fn nobody_and_whoever_is_no_server_end_the_run_before_it_begins() {
         // Until the client has left, or its answer would be cut off.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let said = setup_error(latency(&[to.clone()]));
+    let said = setup_error(latency(std::slice::from_ref(&to)));
     answering.join().unwrap();
     let expected = format!("{to}: it does not speak the protocol of `tautline serve`");
     assert_eq!(said, expected);
@@ -252,7 +252,7 @@ fn a_server_that_goes_away_leaves_what_was_measured() {
 fn a_counting_server_that_goes_away_is_told() {
     let (server, _folder) = serve();
     let to = server.addresses()[0].clone();
-    let mut plan = strategy(&[to.clone()]);
+    let mut plan = strategy(std::slice::from_ref(&to));
     plan.strategy.as_mut().unwrap().duration = Duration::from_secs(3_600);
     let mut server = Some(server);
     // Progress goes by time, and an hour is long: the second look is early enough.
@@ -298,7 +298,7 @@ fn silent_server() -> Address {
 #[test]
 fn a_server_that_falls_silent_ends_the_run_within_its_bound() {
     let to = silent_server();
-    let said = setup_error(latency(&[to.clone()]));
+    let said = setup_error(latency(std::slice::from_ref(&to)));
     assert_eq!(said, format!("{to} 32 B: nothing arrived for 5 s"));
 }
 
@@ -357,7 +357,7 @@ fn bytes_changed_behind_the_header_are_found_in_the_pass_that_compares_all() {
         panic!("udp is served last");
     };
     let (to, passing) = corrupting_proxy(SocketAddr::from(([127, 0, 0, 1], *port)));
-    let mut plan = latency(&[to.clone()]);
+    let mut plan = latency(std::slice::from_ref(&to));
     let latency = plan.latency.as_mut().unwrap();
     (latency.runs, latency.sizes) = (1, vec![64]);
     latency.drivers = vec![Driver::Direct, Driver::Handoff, Driver::Callback];

@@ -8,14 +8,39 @@ use tautline::{Address, DirectLink};
 
 use super::site::Site;
 use crate::control::End;
+use crate::environment::Environment;
 use crate::handshake::direct::DirectLine;
 use crate::handshake::socket::SocketLine;
 use crate::handshake::{Agreed, MEETING_LIMIT, hello, shake_hands};
 use crate::ping::socket::Targets;
 use crate::ping::{SocketPlan, Stop, transport_of};
-use crate::plan::Transport;
+use crate::plan::{Plan, Transport};
 use crate::stamp::Stamp;
 use crate::wire::{Hello, Mode, PeerRecord};
+
+/// Meets every server of the plan once: who is not there is told before the first cell.
+///
+/// # Errors
+///
+/// What, where and why.
+pub(super) fn find_all(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Remote>, String> {
+    if plan.to.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = PeerRecord::of(&Environment::read());
+    let mode = if plan.latency.is_some() {
+        Mode::Echo
+    } else {
+        Mode::Sink
+    };
+    plan.to
+        .iter()
+        .map(|address| {
+            let payload_bytes = plan.largest_payload(transport_of(address));
+            Remote::find(address, mode, payload_bytes, &own, stop)
+        })
+        .collect()
+}
 
 /// A server that was there at the start.
 #[derive(Debug)]
@@ -35,7 +60,7 @@ impl Remote {
     /// # Errors
     ///
     /// What, where and why.
-    pub(crate) fn find(
+    fn find(
         asked: &Address,
         mode: Mode,
         payload_bytes: usize,

@@ -84,16 +84,14 @@ pub(super) fn run_block(
         stamp.write(exchange.payload_mut(), *sequence, order.whole);
         let sent_ns = now_ns();
         exchange.send(order.whole)?;
-        end_ns = await_reply(
-            exchange,
-            payload_bytes,
+        let sent = Sent {
             stamp,
-            sent_ns,
-            *sequence,
-            order.whole,
-            recorder,
-            pulse,
-        )?;
+            payload_bytes,
+            sequence: *sequence,
+            whole: order.whole,
+            at_ns: sent_ns,
+        };
+        end_ns = await_reply(exchange, sent, recorder, pulse)?;
         *sequence += 1;
         echoes += 1;
     }
@@ -103,15 +101,21 @@ pub(super) fn run_block(
     })
 }
 
-/// Waits for the reply to `sequence` and returns when it came, or when it was given up.
+/// A message under way, and how its reply is known.
+#[derive(Clone, Copy)]
+struct Sent {
+    stamp: Stamp,
+    payload_bytes: usize,
+    sequence: u64,
+    whole: bool,
+    at_ns: u64,
+}
+
+/// Waits for the reply to `sent` and returns when it came, or when it was given up.
 #[inline]
 fn await_reply(
     exchange: &mut impl Exchange,
-    payload_bytes: usize,
-    stamp: Stamp,
-    sent_ns: u64,
-    sequence: u64,
-    whole: bool,
+    sent: Sent,
     recorder: &mut Recorder,
     pulse: &Pulse,
 ) -> Result<u64, String> {
@@ -122,12 +126,14 @@ fn await_reply(
                 // Only what arrives is a beat: a peer that answers nothing any more ends the run.
                 pulse.beat(received_ns);
                 let found = match reply {
-                    Reply::Bytes(message) => stamp.judge(message, payload_bytes, whole),
+                    Reply::Bytes(message) => {
+                        sent.stamp.judge(message, sent.payload_bytes, sent.whole)
+                    }
                     Reply::Judged(found) => found,
                 };
                 match found {
-                    Some(found) if found == sequence => {
-                        recorder.record(received_ns - sent_ns);
+                    Some(found) if found == sent.sequence => {
+                        recorder.record(received_ns - sent.at_ns);
                         return Ok(received_ns);
                     }
                     // The reply to an earlier message, given up as lost or sent twice.
