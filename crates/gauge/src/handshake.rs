@@ -109,7 +109,7 @@ pub(crate) fn ask_counts(
         Transport::Tcp | Transport::Uds => line.hear(until).map_err(no_counts)?,
         Transport::Udp => {
             let (_, body) =
-                ask(line, &Question::counts(cookie), until, stray).map_err(no_answer)?;
+                ask(line, &Question::counts(cookie), until, stray).map_err(no_counts)?;
             body
         }
     };
@@ -222,10 +222,15 @@ fn no_handshake(fault: Fault) -> String {
 fn no_counts(fault: Fault) -> String {
     match fault {
         Fault::Ended => "it ended the connection before it said what it has counted".to_owned(),
-        Fault::TimedOut => "it does not say what it has counted: it hangs".to_owned(),
+        Fault::TimedOut => {
+            "it was asked what it has counted and does not answer: it has ended, hangs, or the way \
+             there is lost"
+                .to_owned()
+        }
         Fault::Foreign => WireError::Foreign.to_string(),
         Fault::Stopped => "interrupted".to_owned(),
-        Fault::Unreachable(why) | Fault::Failed(why) => format!("ask for its counts: {why}"),
+        Fault::Unreachable(why) => format!("{why}: nobody listens there any more"),
+        Fault::Failed(why) => format!("ask for its counts: {why}"),
     }
 }
 

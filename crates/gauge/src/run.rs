@@ -132,8 +132,8 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
         if !(result.latency.is_empty() && result.strategy.is_empty()) {
             // Whatever could not be had: something was measured.
             error.kind = BenchErrorKind::Partial;
-        } else if !plan.to.is_empty() {
-            // A server elsewhere that agrees and then is silent is as good as none.
+        } else if !plan.to.is_empty() && plan.latency.is_some() {
+            // A server elsewhere that agrees and never replies is as good as none.
             error.kind = BenchErrorKind::Setup;
         }
     }
