@@ -113,7 +113,8 @@ fn report_of(
     Report {
         started_at,
         label,
-        same_host: Some(true),
+        peer: result.peer,
+        same_host: result.same_host,
         seed,
         latency: result.latency,
         strategy: result.strategy,

@@ -21,7 +21,8 @@ use crate::values;
 
 /// Answer ping, stream and lagscope: any number of clients, on all transports at once
 ///
-/// Echoes what ping sends and counts what stream sends. The tcp address answers lagscope too, whatever
+/// Echoes what ping sends and counts what stream sends; bench latency and bench strategy do both with
+/// --to. The tcp address answers lagscope too, whatever
 /// its message size. Nobody has to prove who they are. Ctrl-C or SIGTERM ends it with a summary.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
@@ -159,7 +160,8 @@ fn failure(error: ServeError) -> Failure {
 
 fn after_help() -> String {
     format!(
-        "Exit status:\n{}\nExample:\n  tautline serve & tautline ping 127.0.0.1",
+        "Exit status:\n{}\nExamples:\n  tautline serve & tautline ping 127.0.0.1\n  \
+         tautline serve & tautline bench latency --to 127.0.0.1,udp://127.0.0.1:6001",
         indented(STATUSES)
     )
 }

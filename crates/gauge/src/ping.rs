@@ -22,7 +22,7 @@ mod samples;
 mod sender;
 mod slices;
 mod slowest;
-mod socket;
+pub(crate) mod socket;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -34,6 +34,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use self::cell::Cell;
 pub use self::live::Window;
 pub use self::percentile::Point;
+pub(crate) use self::plan::transport_of;
 pub use self::plan::{Family, HistogramPlan, Load, PingPlan, SocketPlan};
 pub use self::record::Sorted;
 use self::samples::SampleWriter;

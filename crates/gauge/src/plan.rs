@@ -4,6 +4,8 @@
 //! of the option, and the engine does not check again. `--print-duration` prints
 //! [`Plan::duration_bound`].
 
+mod to;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -28,6 +30,9 @@ pub struct Plan {
     /// spin) exist at the same time, so they take an ephemeral port of the same host, or a socket
     /// in the temporary folder.
     pub bind: Vec<Address>,
+    /// Servers elsewhere, each a `tautline serve`, at most one a transport. Where there are any, the
+    /// tables are of their transports alone, and every end of a run is a client of theirs.
+    pub to: Vec<Address>,
     /// Seed of the random order of drivers within each round.
     pub seed: u64,
 }
@@ -41,6 +46,7 @@ impl Plan {
             smoke: Some(SmokePlan::default()),
             placement: PlacementPlan::default(),
             bind: Vec::new(),
+            to: Vec::new(),
             seed,
         }
     }
@@ -88,7 +94,8 @@ impl Plan {
             smoke.check()?;
         }
         self.placement.check()?;
-        self.check_bind()?;
+        check_one_a_transport("--bind", &self.bind)?;
+        self.check_to()?;
         Ok(self)
     }
 
@@ -120,24 +127,6 @@ impl Plan {
         transports.sort_unstable();
         transports.dedup();
         transports.into_iter().copied().collect()
-    }
-
-    fn check_bind(&self) -> Result<(), PlanError> {
-        for (position, address) in self.bind.iter().enumerate() {
-            let twice = self.bind[..position]
-                .iter()
-                .any(|other| other.scheme() == address.scheme());
-            if twice {
-                return Err(PlanError::new(
-                    "--bind",
-                    format!(
-                        "{address}: one address a transport, {} has two",
-                        address.scheme()
-                    ),
-                ));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -704,6 +693,24 @@ fn check_sizes(sizes: &[usize]) -> Result<(), PlanError> {
             STREAM_PAYLOAD_LIMIT_BYTES as u64,
         );
         check_range("--sizes", size as u64, least, most)?;
+    }
+    Ok(())
+}
+
+fn check_one_a_transport(option: &'static str, addresses: &[Address]) -> Result<(), PlanError> {
+    for (position, address) in addresses.iter().enumerate() {
+        let twice = addresses[..position]
+            .iter()
+            .any(|other| other.scheme() == address.scheme());
+        if twice {
+            return Err(PlanError::new(
+                option,
+                format!(
+                    "{address}: one address a transport, {} has two",
+                    address.scheme()
+                ),
+            ));
+        }
     }
     Ok(())
 }

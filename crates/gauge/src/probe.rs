@@ -47,18 +47,27 @@ pub fn sequence_in(header: &[u8; HEADER_BYTES], payload_bytes: usize) -> Option<
 /// If `message` is shorter than the header.
 pub fn fill(message: &mut [u8], sequence: u64) {
     stamp(message, sequence);
-    for (position, chunk) in message[HEADER_BYTES..].chunks_mut(8).enumerate() {
-        chunk.copy_from_slice(&contents(sequence, position)[..chunk.len()]);
-    }
+    fill_contents(&mut message[HEADER_BYTES..], sequence);
 }
 
 /// Whether `message` is, to the last byte, what [`fill`] makes of `sequence` and `payload_bytes`.
 pub fn is_filled(message: &[u8], payload_bytes: usize, sequence: u64) -> bool {
     sequence_of(message, payload_bytes) == Some(sequence)
-        && message[HEADER_BYTES..]
-            .chunks(8)
-            .enumerate()
-            .all(|(position, chunk)| *chunk == contents(sequence, position)[..chunk.len()])
+        && are_contents(&message[HEADER_BYTES..], sequence)
+}
+
+/// Fills what stands behind a header with bytes that only this sequence number has.
+pub(crate) fn fill_contents(rest: &mut [u8], sequence: u64) {
+    for (position, chunk) in rest.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&contents(sequence, position)[..chunk.len()]);
+    }
+}
+
+/// Whether these are, to the last byte, the contents of this sequence number.
+pub(crate) fn are_contents(rest: &[u8], sequence: u64) -> bool {
+    rest.chunks(8)
+        .enumerate()
+        .all(|(position, chunk)| *chunk == contents(sequence, position)[..chunk.len()])
 }
 
 /// Which messages of a stream arrived: exact counts in constant memory.

@@ -145,6 +145,9 @@ pub struct LatencyRow {
     pub transport: String,
     /// Payload of each message, without framing.
     pub payload_bytes: usize,
+    /// The server elsewhere that it was measured against, as it was typed; `None` for one of our own.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Runs with fresh endpoints.
     pub runs: usize,
     /// Timed echoes of one driver in one run.
@@ -317,6 +320,10 @@ pub struct StrategyRow {
     pub strategy: String,
     /// Payload of each message, header included, framing not.
     pub payload_bytes: usize,
+    /// The server elsewhere that counted, as it was typed; `None` for one of our own. It tells the time
+    /// from its first receipt to its last, and rates are over that.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Runs with fresh endpoints.
     pub runs: usize,
     /// Sends tried.
@@ -390,7 +397,7 @@ pub struct StreamControl {
 pub struct StrategyRun {
     /// Which run, from 0.
     pub run: usize,
-    /// First send to last receipt.
+    /// First send to last receipt; of a server elsewhere first receipt to last, by its clock.
     pub elapsed_s: f64,
     /// Sends tried.
     pub offered_messages: u64,
@@ -412,8 +419,9 @@ pub struct StrategyRun {
     pub control_received_mib_per_s: Option<f64>,
     /// The sending end's own statistics after the drain.
     pub sender: EndStatistics,
-    /// The receiving end's own statistics after the drain.
-    pub receiver: EndStatistics,
+    /// The receiving end's own statistics after the drain; `None` of a server elsewhere, which tells
+    /// its counts and no more.
+    pub receiver: Option<EndStatistics>,
 }
 
 /// One end of a stream as the library's own statistics describe it. Encoded bytes, framing included.

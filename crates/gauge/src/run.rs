@@ -5,6 +5,7 @@
 
 mod addresses;
 mod latency;
+mod remote;
 mod site;
 mod smoke;
 mod strategy;
@@ -29,6 +30,7 @@ use crate::report::{
     Absent, Clock, LatencyRow, PlacementRecord, SmokeRow, SmokeVerdict, StrategyRow,
 };
 use crate::statistics::{Random, mix};
+use crate::wire::PeerRecord;
 
 /// Everything one `bench` found out; what stands here is valid even when the run ended early.
 #[derive(Debug, Clone)]
@@ -39,6 +41,10 @@ pub struct BenchResult {
     pub placement: PlacementRecord,
     /// What was measured about the machine.
     pub evidence: Evidence,
+    /// Who the first server elsewhere is, where the run was against one.
+    pub peer: Option<PeerRecord>,
+    /// Whether both ends are one host.
+    pub same_host: Option<bool>,
     /// Round trips, one row per transport and payload.
     pub latency: Vec<LatencyRow>,
     /// One-way streams, one row per transport, strategy and payload.
@@ -108,6 +114,8 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
         clock: clock::measure(),
         placement: unplaced(&plan.placement),
         evidence: Evidence::default(),
+        peer: None,
+        same_host: plan.to.is_empty().then_some(true),
         latency: Vec::new(),
         strategy: Vec::new(),
         udp_smoke: Vec::new(),
@@ -120,11 +128,14 @@ pub fn bench(plan: &Plan, progress: &mut dyn FnMut(Progress), stop: &AtomicBool)
     result.interrupted = stop.load(Ordering::Relaxed);
     // What the stop flag broke is no error.
     result.error = outcome.err().filter(|_| !result.interrupted);
-    if let Some(error) = &mut result.error
-        && !(result.latency.is_empty() && result.strategy.is_empty())
-    {
-        // Whatever could not be had: something was measured.
-        error.kind = BenchErrorKind::Partial;
+    if let Some(error) = &mut result.error {
+        if !(result.latency.is_empty() && result.strategy.is_empty()) {
+            // Whatever could not be had: something was measured.
+            error.kind = BenchErrorKind::Partial;
+        } else if !plan.to.is_empty() && plan.latency.is_some() {
+            // A server elsewhere that agrees and never replies is as good as none.
+            error.kind = BenchErrorKind::Setup;
+        }
     }
     result
 }
@@ -140,7 +151,12 @@ fn measure(
     let register = Arc::new(Register::default());
     result.placement = placed(&plan.placement, &seats, &hold, &register);
     try_seats(&plan.placement, &seats, &register)?;
-    let addresses = Arc::new(Addresses::new(plan).map_err(BenchError::setup)?);
+    let remotes = remote::find_all(plan, stop).map_err(BenchError::setup)?;
+    if let Some(remote) = remotes.first() {
+        result.peer = Some(remote.record.clone());
+        result.same_host = remote.same_host();
+    }
+    let addresses = Arc::new(Addresses::new(plan, remotes).map_err(BenchError::setup)?);
     addresses
         .try_all(&plan.transports())
         .map_err(BenchError::setup)?;
@@ -155,6 +171,7 @@ fn measure(
     };
     let outcome = bench.tables(plan, result);
     result.evidence = watch.finish(&result.clock, plan.placement.sched);
+    result.evidence.loopback = result.same_host == Some(true);
     result.placement = placed(&plan.placement, &seats, &hold, &register);
     outcome
 }
@@ -192,7 +209,8 @@ impl Bench<'_> {
         let mut budget = Budget::new(plan.budget, cells.len() * plan.runs);
         for (number, (transport, payload_bytes)) in cells.into_iter().enumerate() {
             let seed = mix(self.seed ^ number as u64);
-            let mut cell = latency::Cell::new(plan, transport, payload_bytes);
+            let address = self.address(transport);
+            let mut cell = latency::Cell::new(plan, transport, payload_bytes, address);
             let outcome = self.latency_runs(plan, &mut cell, &mut budget, seed);
             if !cell.is_empty() {
                 rows.push(cell.into_row(plan, &mut Random::seeded(seed)));
@@ -243,7 +261,8 @@ impl Bench<'_> {
         let mut budget = Budget::new(plan.budget, cells.len() * plan.runs);
         for (number, (transport, strategy, payload_bytes)) in cells.into_iter().enumerate() {
             let seed = mix(!self.seed ^ number as u64);
-            let mut cell = strategy::Cell::new(transport, strategy, payload_bytes);
+            let address = self.address(transport);
+            let mut cell = strategy::Cell::new(transport, strategy, payload_bytes, address);
             let outcome = self.strategy_runs(plan, &mut cell, &mut budget, seed);
             rows.extend(cell.into_row());
             outcome?;
@@ -343,14 +362,25 @@ impl Bench<'_> {
         }
     }
 
+    /// Of the server elsewhere, as it was typed.
+    fn address(&self, transport: Transport) -> Option<String> {
+        let remote = self.addresses.remote(transport)?;
+        Some(remote.asked.to_string())
+    }
+
     fn site(&self, transport: Transport, payload_bytes: usize) -> Site {
+        let pulse = Pulse::new(transport == Transport::Udp);
+        let pulse = match self.addresses.remote(transport) {
+            Some(_) => pulse.of_one_peer(),
+            None => pulse,
+        };
         Site {
             transport,
             payload_bytes,
             seats: self.seats.clone(),
             register: Arc::clone(self.register),
             addresses: Arc::clone(self.addresses),
-            pulse: Arc::new(Pulse::new(transport == Transport::Udp)),
+            pulse: Arc::new(pulse),
         }
     }
 }
@@ -408,7 +438,10 @@ impl Site {
     /// An error after the start, in the words that help: an error on a socket that the watching thread
     /// closed is silence.
     fn explain(&self, why: String) -> Broken {
-        let cell = format!("{} {} B", self.transport, self.payload_bytes);
+        let mut cell = format!("{} {} B", self.transport, self.payload_bytes);
+        if let Some(remote) = self.remote() {
+            cell = format!("{} {} B", remote.asked, self.payload_bytes);
+        }
         Broken::Partial(match self.pulse.is_closed() {
             true => format!("{cell}: nothing arrived for {} s", SILENCE_LIMIT.as_secs()),
             false => format!("{cell}: {why}"),

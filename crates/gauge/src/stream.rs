@@ -6,7 +6,7 @@
 
 mod cell;
 mod live;
-mod peer;
+pub(crate) mod peer;
 mod plan;
 mod row;
 

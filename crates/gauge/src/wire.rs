@@ -40,6 +40,10 @@ pub const MESSAGE_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 /// Largest datagram's payload over IPv4.
 pub const DATAGRAM_LIMIT_BYTES: usize = 65_507;
 
+/// Sequence numbers from here on are a peer's invention: nobody sends so many messages, and the count
+/// that follows them must not overflow.
+pub const SEQUENCE_LIMIT: u64 = 1 << 62;
+
 /// How the first message of a lagscope sender begins.
 pub const LAGSCOPE_START: [u8; 4] = [0xd0, 0x14, 0, 0];
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueHint};
 use tautline::{Address, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Transport};
 
-use crate::options::{OUT, Output, Place, after_help};
+use crate::options::{OUT, Output, Place, Usage, after_help};
 use crate::outputs::CsvTable;
 use crate::values;
 
@@ -38,6 +38,8 @@ pub(crate) struct BenchCommand {
     pub(super) rows: Rows,
     #[command(flatten)]
     pub(super) output: Output,
+    #[command(flatten)]
+    pub(super) nowhere: Nowhere,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,10 +51,15 @@ pub(super) enum Table {
 
 /// Round trips: percentiles, and each driver of the library beside raw blocking sockets
 #[derive(Debug, Args)]
-#[command(after_help = after_help("tautline bench latency --transports uds --sizes 64,16Ki"))]
+#[command(after_help = after_help(
+    "tautline bench latency --transports uds --sizes 64,16Ki\n  \
+     tautline bench latency --to 10.0.0.5,udp://10.0.0.5:6001 --sizes 64"
+))]
 pub(super) struct LatencyCommand {
     #[command(flatten)]
     pub(super) matrix: Matrix,
+    #[command(flatten)]
+    pub(super) elsewhere: Elsewhere,
     #[command(flatten)]
     pub(super) latency: LatencyOptions,
     #[command(flatten)]
@@ -65,10 +72,15 @@ pub(super) struct LatencyCommand {
 
 /// One-way streams: what each send strategy accepts, delivers and drops, beside a raw writer
 #[derive(Debug, Args)]
-#[command(after_help = after_help("tautline bench strategy --strategies keeplatest -t 1"))]
+#[command(after_help = after_help(
+    "tautline bench strategy --strategies keeplatest -t 1\n  \
+     tautline bench strategy --to 10.0.0.5 --sizes 1Ki -t 1"
+))]
 pub(super) struct StrategyCommand {
     #[command(flatten)]
     pub(super) matrix: Matrix,
+    #[command(flatten)]
+    pub(super) elsewhere: Elsewhere,
     #[command(flatten)]
     pub(super) strategy: StrategyOptions,
     #[command(flatten)]
@@ -119,6 +131,33 @@ pub(super) struct SmokeCommand {
     pub(super) rows: Rows,
     #[command(flatten)]
     pub(super) output: Output,
+    #[command(flatten)]
+    pub(super) nowhere: Nowhere,
+}
+
+/// Servers elsewhere, of the tables that can be measured against one.
+#[derive(Debug, Args)]
+pub(super) struct Elsewhere {
+    /// Measure against a `tautline serve` elsewhere, control and library alike: tcp://, udp:// or
+    /// uds:// addresses, one a transport; HOST or HOST:PORT means tcp. They decide the transports. Over
+    /// udp payloads have 32 bytes at least, and a reply after half a second is lost. Placement is of
+    /// this side alone, and so is the driver: the server is what it is
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = values::address,
+        conflicts_with_all = ["transports", "bind"]
+    )]
+    pub(super) to: Vec<Address>,
+}
+
+/// The same option where it cannot be followed: refused with the commands that can.
+#[derive(Debug, Args)]
+pub(super) struct Nowhere {
+    /// Only with `bench latency` and `bench strategy`
+    #[arg(long, value_name = "LIST", hide = true)]
+    pub(super) to: Option<String>,
 }
 
 /// What is measured, in every table.
@@ -254,6 +293,27 @@ impl BenchCommand {
             Some(Table::Latency(command)) => Some(&command.matrix),
             Some(Table::Strategy(command)) => Some(&command.matrix),
             Some(Table::UdpSmoke(_)) => None,
+        }
+    }
+
+    /// The servers elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Says which commands have them, where this one has not.
+    pub(super) fn to(&self) -> Result<&[Address], Usage> {
+        let nowhere = match &self.table {
+            None => &self.nowhere,
+            Some(Table::UdpSmoke(command)) => &command.nowhere,
+            Some(Table::Latency(command)) => return Ok(&command.elsewhere.to),
+            Some(Table::Strategy(command)) => return Ok(&command.elsewhere.to),
+        };
+        match &nowhere.to {
+            None => Ok(&[]),
+            Some(_) => Err(Usage::new(
+                "--to: one table at a time is measured against a server elsewhere, say 'bench \
+                 latency' or 'bench strategy'",
+            )),
         }
     }
 

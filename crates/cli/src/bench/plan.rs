@@ -25,6 +25,8 @@ impl BenchCommand {
             (_, None) => unreachable!("every other table has a matrix"),
         };
         plan.placement = self.place().plan();
+        self.to()?.clone_into(&mut plan.to);
+        follow_servers(&mut plan);
         let plan = plan.checked().map_err(Usage::new)?;
         self.check(&plan)?;
         Ok(plan)
@@ -88,6 +90,26 @@ impl BenchCommand {
             }
         }
         Ok(())
+    }
+}
+
+/// The servers elsewhere decide the transports, in the order in which they were typed.
+fn follow_servers(plan: &mut Plan) {
+    if plan.to.is_empty() {
+        return;
+    }
+    let mut transports: Vec<Transport> = Vec::new();
+    for transport in plan.to.iter().filter_map(|to| to.scheme().parse().ok()) {
+        // An address too many of one transport is the plan's to refuse.
+        if !transports.contains(&transport) {
+            transports.push(transport);
+        }
+    }
+    if let Some(latency) = &mut plan.latency {
+        latency.transports.clone_from(&transports);
+    }
+    if let Some(strategy) = &mut plan.strategy {
+        strategy.transports = transports;
     }
 }
 
@@ -337,6 +359,53 @@ mod tests {
             usage(&["latency", "--fail-if", "delivery < 100"]),
             "--fail-if 'delivery < 100': delivery stands in the strategy table, which this command \
              does not make"
+        );
+    }
+
+    #[test]
+    fn servers_elsewhere_decide_the_transports() {
+        let plan = plan(&[
+            "latency",
+            "--to",
+            "uds://@x,10.0.0.5",
+            "--to=udp://[fe80::1%eth0]:7000",
+        ]);
+        let to: Vec<String> = plan.to.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            to,
+            [
+                "uds://@x",
+                "tcp://10.0.0.5:6001",
+                "udp://[fe80::1%eth0]:7000"
+            ]
+        );
+        assert_eq!(
+            plan.latency.unwrap().transports,
+            [Transport::Uds, Transport::Tcp, Transport::Udp]
+        );
+    }
+
+    #[test]
+    fn servers_elsewhere_are_refused_where_they_cannot_be_had() {
+        let nowhere = "--to: one table at a time is measured against a server elsewhere, say 'bench \
+                       latency' or 'bench strategy'";
+        assert_eq!(usage(&["--to", "10.0.0.5"]), nowhere);
+        assert_eq!(usage(&["udp-smoke", "--to", "udp://10.0.0.5:1"]), nowhere);
+        assert_eq!(
+            usage(&["latency", "--to", "10.0.0.5", "--transports", "tcp"]),
+            "error: the argument '--to <LIST>' cannot be used with '--transports <LIST>'"
+        );
+        assert_eq!(
+            usage(&["strategy", "--to", "10.0.0.5", "--bind", "uds://@x"]),
+            "error: the argument '--to <LIST>' cannot be used with '--bind <ADDRESS>'"
+        );
+        assert_eq!(
+            usage(&["latency", "--to", "10.0.0.5,10.0.0.6"]),
+            "--to: tcp://10.0.0.6:6001: one address a transport, tcp has two"
+        );
+        assert_eq!(
+            usage(&["strategy", "--to=udp://10.0.0.5:1", "--sizes=16"]),
+            "--sizes: 16: over udp to a server elsewhere a message has 32 bytes at least"
         );
     }
 

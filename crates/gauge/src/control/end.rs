@@ -5,7 +5,7 @@ use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 
 use crate::plan::Transport;
 
@@ -59,6 +59,15 @@ impl End {
                 let (client, server) = UnixStream::pair().map_err(step("socketpair"))?;
                 Ok((Self::Uds(client), Self::Uds(server)))
             }
+        }
+    }
+
+    /// A connected socket of this transport as an end.
+    pub(crate) fn of(socket: Socket, transport: Transport) -> Self {
+        match transport {
+            Transport::Tcp => Self::Tcp(socket.into()),
+            Transport::Udp => Self::Udp(socket.into()),
+            Transport::Uds => Self::Uds(socket.into()),
         }
     }
 

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 use tautline::Address;
 
-use super::handshake;
+use super::handshake::shake_hands;
 use super::plan::{Load, PingPlan, transport_of};
 use super::socket::Targets;
 use super::{PingError, Stop};
+use crate::handshake::hello;
 use crate::leftovers;
 use crate::plan::Sched;
 use crate::primes::{self, Counting};
@@ -123,10 +124,9 @@ impl Streams {
             let (socket, _) = targets
                 .connect(&plan.socket, deadline, stop)
                 .map_err(in_words)?;
-            let hello = handshake::hello(Mode::Sink, MESSAGE_BYTES, own);
+            let hello = hello(Mode::Sink, MESSAGE_BYTES, own);
             let transport = transport_of(&address);
-            handshake::shake_hands(&socket, &address, transport, &hello, deadline, stop)
-                .map_err(in_words)?;
+            shake_hands(&socket, &address, transport, &hello, deadline, stop).map_err(in_words)?;
             let (stopped, broke) = (Arc::clone(&running.stop), Arc::clone(&running.broke));
             let bytes = Arc::clone(&running.bytes);
             let thread = thread::Builder::new()

@@ -16,8 +16,8 @@ pub use self::served::{ping_csv, ping_slices_csv, stream_csv, stream_slices_csv,
 pub use self::smoke::{raw_smoke_csv, smoke_csv};
 pub use self::soak::{soak_csv, soak_slices_csv};
 use super::{
-    DriverRow, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, SCHEMA_FAMILY, StrategyRow,
-    StrategyRun,
+    DriverRow, EndStatistics, LatencyRow, LatencyRun, Report, RoundPair, SCHEMA, SCHEMA_FAMILY,
+    StrategyRow, StrategyRun,
 };
 use crate::statistics;
 
@@ -208,16 +208,16 @@ struct StrategyLine<'a> {
     client_queued_bytes_final: u64,
     client_pending_bytes_final: u64,
     client_backpressure_active_final: bool,
-    server_messages_received: u64,
-    server_bytes_received: u64,
-    server_failed_sends: u64,
-    server_dropped_messages: u64,
-    server_dropped_bytes: u64,
-    server_backpressure_events: u64,
-    server_max_queued_bytes: u64,
-    server_queued_bytes_final: u64,
-    server_pending_bytes_final: u64,
-    server_backpressure_active_final: bool,
+    server_messages_received: Option<u64>,
+    server_bytes_received: Option<u64>,
+    server_failed_sends: Option<u64>,
+    server_dropped_messages: Option<u64>,
+    server_dropped_bytes: Option<u64>,
+    server_backpressure_events: Option<u64>,
+    server_max_queued_bytes: Option<u64>,
+    server_queued_bytes_final: Option<u64>,
+    server_pending_bytes_final: Option<u64>,
+    server_backpressure_active_final: Option<bool>,
     // Ours from here.
     run: usize,
     offered_messages: u64,
@@ -237,7 +237,8 @@ impl<'a> StrategyLine<'a> {
         let mib_per_s = |messages: u64| {
             (run.elapsed_s > 0.0).then(|| (messages * payload) as f64 / MIB / run.elapsed_s)
         };
-        let (sender, receiver) = (&run.sender, &run.receiver);
+        let sender = &run.sender;
+        let server = |of: fn(&EndStatistics) -> u64| run.receiver.as_ref().map(of);
         let dropped = run.failed_sends + run.evicted_messages;
         Self {
             transport: &row.transport,
@@ -267,16 +268,17 @@ impl<'a> StrategyLine<'a> {
             client_pending_bytes_final: 0,
             // High and low water alternate strictly: an odd number of crossings ends above.
             client_backpressure_active_final: sender.pressure_events % 2 == 1,
-            server_messages_received: receiver.received_messages,
-            server_bytes_received: receiver.received_payload_bytes,
-            server_failed_sends: receiver.refused_messages,
-            server_dropped_messages: receiver.discarded_messages,
-            server_dropped_bytes: receiver.discarded_bytes,
-            server_backpressure_events: receiver.pressure_events,
-            server_max_queued_bytes: receiver.max_queued_bytes,
-            server_queued_bytes_final: receiver.waiting_bytes,
-            server_pending_bytes_final: 0,
-            server_backpressure_active_final: receiver.pressure_events % 2 == 1,
+            server_messages_received: server(|end| end.received_messages),
+            server_bytes_received: server(|end| end.received_payload_bytes),
+            server_failed_sends: server(|end| end.refused_messages),
+            server_dropped_messages: server(|end| end.discarded_messages),
+            server_dropped_bytes: server(|end| end.discarded_bytes),
+            server_backpressure_events: server(|end| end.pressure_events),
+            server_max_queued_bytes: server(|end| end.max_queued_bytes),
+            server_queued_bytes_final: server(|end| end.waiting_bytes),
+            server_pending_bytes_final: server(|_| 0),
+            server_backpressure_active_final: server(|end| end.pressure_events)
+                .map(|crossings| crossings % 2 == 1),
             run: run.run,
             offered_messages: run.offered_messages,
             received_messages: run.received_messages,

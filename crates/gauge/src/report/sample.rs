@@ -428,6 +428,7 @@ fn latency_row(&(transport, payload_bytes, messages_per_s, mib_per_s, us): &Echo
     LatencyRow {
         transport: transport.to_owned(),
         payload_bytes,
+        address: None,
         runs: 3,
         iterations: 10_000,
         warmup: 1_000,
@@ -537,12 +538,13 @@ fn strategy_row(stream: &Stream) -> StrategyRow {
         },
         control_received_mib_per_s: Some(received / 1.5),
         sender,
-        receiver,
+        receiver: Some(receiver),
     };
     StrategyRow {
         transport: transport.to_owned(),
         strategy: strategy.to_owned(),
         payload_bytes,
+        address: None,
         runs: 1,
         offered_messages: run.offered_messages,
         accepted_messages,

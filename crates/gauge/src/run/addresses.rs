@@ -1,4 +1,4 @@
-//! Where the ends of a run listen, and the folder of its Unix sockets.
+//! Where the ends of a run listen, or the servers elsewhere; and the folder of its Unix sockets.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -10,6 +10,7 @@ use std::{env, process};
 
 use tautline::{Address, DirectListener, LinkOptions, UdsName};
 
+use super::remote::Remote;
 use crate::clock::now_ns;
 use crate::control::End;
 use crate::leftovers::Leftover;
@@ -20,23 +21,36 @@ use crate::statistics::mix;
 #[derive(Debug)]
 pub(crate) struct Addresses {
     bind: Vec<Address>,
+    remotes: Vec<Remote>,
     folder: Leftover,
     sockets: AtomicU64,
 }
 
 impl Addresses {
-    pub(crate) fn new(plan: &Plan) -> io::Result<Self> {
+    pub(crate) fn new(plan: &Plan, remotes: Vec<Remote>) -> io::Result<Self> {
         Ok(Self {
             bind: plan.bind.clone(),
+            remotes,
             folder: fresh_folder()?,
             sockets: AtomicU64::new(0),
         })
+    }
+
+    /// The server elsewhere, where the run is against one.
+    pub(crate) fn remote(&self, transport: Transport) -> Option<&Remote> {
+        self.remotes
+            .iter()
+            .find(|remote| remote.asked.scheme() == transport.token())
     }
 
     /// Listens and connects once over each transport, where the run will, and ends at once: what
     /// cannot be had is said before the first cell, not after an hour.
     pub(crate) fn try_all(&self, transports: &[Transport]) -> Result<(), String> {
         for &transport in transports {
+            if self.remote(transport).is_some() {
+                // It was met when it was found.
+                continue;
+            }
             let address = self.asked(transport);
             let listening = DirectListener::bind(&address, LinkOptions::default());
             if let Err(error) = listening {
@@ -157,7 +171,7 @@ mod tests {
     fn addresses(bind: &[&str]) -> Addresses {
         let mut plan = Plan::full(1);
         plan.bind = bind.iter().map(|text| text.parse().unwrap()).collect();
-        Addresses::new(&plan).unwrap()
+        Addresses::new(&plan, Vec::new()).unwrap()
     }
 
     #[test]

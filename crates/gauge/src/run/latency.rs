@@ -2,7 +2,8 @@
 //! order.
 //!
 //! A run has fresh endpoints for all of them at once; those that are not in turn sleep. Within a round
-//! they meet the same machine, so ratios are taken there and nowhere else.
+//! they meet the same machine, so ratios are taken there and nowhere else. Against a `serve` elsewhere
+//! each of them is a client of that.
 
 mod callback;
 mod control;
@@ -109,10 +110,12 @@ impl<'a> Run<'a> {
                 .take()
                 .unwrap_or_else(|| site.addresses.other(site.transport))
         };
+        let remote = site.remote();
         let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
-        let library = match plan.drivers.iter().any(on_io_thread) {
-            true => Some(Library::start(site, &address())?),
-            false => None,
+        let library = match (plan.drivers.iter().any(on_io_thread), remote) {
+            (true, Some(remote)) => Some(Library::reach(site, remote)?),
+            (true, None) => Some(Library::start(site, &address())?),
+            (false, _) => None,
         };
         let shared = || library.as_ref().expect("started for these drivers");
         let mut echoes = vec![Echo::Control(ControlEcho::start(site)?)];
@@ -124,7 +127,10 @@ impl<'a> Run<'a> {
                     } else {
                         Duration::ZERO
                     };
-                    Echo::Direct(Box::new(DirectEcho::start(site, driver, &address(), spin)?))
+                    Echo::Direct(Box::new(match remote {
+                        Some(remote) => DirectEcho::reach(site, driver, remote, spin)?,
+                        None => DirectEcho::start(site, driver, &address(), spin)?,
+                    }))
                 }
                 Driver::Callback => Echo::Callback(CallbackEcho::start(site, shared())?),
                 Driver::Handoff => Echo::Handoff(HandoffEcho::start(site, shared())?),
@@ -136,6 +142,8 @@ impl<'a> Run<'a> {
             run: SideRun::new(),
         };
         let sides = echoes.into_iter().map(side).collect();
+        // Connecting was bounded by itself; from here on silence counts.
+        site.pulse.beat(now_ns());
         Ok(Self {
             site,
             pace,

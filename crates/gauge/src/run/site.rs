@@ -9,6 +9,7 @@ use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy};
 
 use super::Broken;
 use super::addresses::Addresses;
+use super::remote::Remote;
 use super::supervise::Pulse;
 use crate::placement::{Register, Seat, Seats};
 use crate::plan::Transport;
@@ -36,6 +37,11 @@ impl Site {
             strategy,
             ..LinkOptions::default()
         }
+    }
+
+    /// The server elsewhere, where the run is against one.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.addresses.remote(self.transport)
     }
 
     /// Starts a thread that takes its seat first, and returns when it has.
@@ -102,7 +108,7 @@ pub(crate) fn for_tests(payload_bytes: usize) -> Site {
         payload_bytes,
         seats: Seats::choose(&free).unwrap(),
         register: Arc::new(Register::default()),
-        addresses: Arc::new(Addresses::new(&Plan::full(1)).unwrap()),
+        addresses: Arc::new(Addresses::new(&Plan::full(1), Vec::new()).unwrap()),
         pulse: Arc::new(Pulse::new(true)),
     }
 }

@@ -3,9 +3,12 @@
 //!
 //! Both streams of a run follow each other in random order. Each begins with a lockstep pass that
 //! compares whole contents, sends for the plan's time, and drains: a mark, sent after everything else,
-//! says when all that arrives has arrived.
+//! says when all that arrives has arrived. Against a `serve` elsewhere it is the server that counts: the
+//! contents are compared in echoes beforehand, and the end of the stream, or a question, takes the place
+//! of the mark.
 
 mod control;
+mod elsewhere;
 mod library;
 mod post;
 mod row;
@@ -64,12 +67,20 @@ fn measure_sides(
         if site.pulse.is_stopping() {
             break;
         }
-        match side {
-            Side::Library => {
-                let run = library::measure(site, strategy, duration, plan.on_refused)?;
+        match (side, site.remote()) {
+            (Side::Library, remote) => {
+                let run = match remote {
+                    Some(remote) => {
+                        elsewhere::library(site, remote, strategy, duration, plan.on_refused)?
+                    }
+                    None => library::measure(site, strategy, duration, plan.on_refused)?,
+                };
                 outcome.library = run.is_begun().then_some(run);
             }
-            Side::Control => outcome.control = Some(control::measure(site, duration)?),
+            (Side::Control, Some(remote)) => {
+                outcome.control = Some(elsewhere::control(site, remote, duration)?);
+            }
+            (Side::Control, None) => outcome.control = Some(control::measure(site, duration)?),
         }
     }
     Ok(())
@@ -104,13 +115,14 @@ fn produce(
     mut send: impl FnMut(u64) -> Result<Sent, String>,
 ) -> Result<Produced, String> {
     let first_send_ns = now_ns();
+    let sends_a_look = sends_a_look(site.payload_bytes);
     let until_ns = first_send_ns + u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
     let mut produced = Produced {
         first_send_ns,
         ..Produced::default()
     };
     loop {
-        if produced.offered.is_multiple_of(SENDS_A_LOOK) {
+        if produced.offered.is_multiple_of(sends_a_look) {
             let now_ns = now_ns();
             site.pulse.beat(now_ns);
             if now_ns >= until_ns || site.pulse.is_stopping() {
@@ -145,8 +157,14 @@ fn sending_time(planned: Duration, slice: Option<Duration>) -> Duration {
         .max(SHORTEST)
 }
 
-/// How many sends go by between two looks at the clock, which costs as much as half a send.
-const SENDS_A_LOOK: u64 = 64;
+/// How many sends go by between two looks at the clock, which costs as much as half a small send. Large
+/// ones take long on a slow network, and the watching thread has to see that they move.
+fn sends_a_look(payload_bytes: usize) -> u64 {
+    (LOOK_BYTES / payload_bytes.max(1) as u64).clamp(1, MOST_SENDS_A_LOOK)
+}
+
+const MOST_SENDS_A_LOOK: u64 = 64;
+const LOOK_BYTES: u64 = 64 * 1_024;
 /// Connecting, the lockstep pass and the drain of one stream.
 const OVERHEAD: Duration = Duration::from_millis(30);
 /// A stream below this is all beginning.

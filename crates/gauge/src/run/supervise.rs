@@ -19,6 +19,8 @@ use crate::clock::now_ns;
 pub(crate) struct Pulse {
     /// Whether what does not come may be lost. On a stream it is late, however long it takes.
     lossy: bool,
+    /// Whether all that is measured in turn waits for one and the same peer.
+    one_peer: bool,
     stop: AtomicBool,
     last_beat_ns: AtomicU64,
     stalls: AtomicU64,
@@ -32,6 +34,7 @@ impl Pulse {
     pub(crate) fn new(lossy: bool) -> Self {
         Self {
             lossy,
+            one_peer: false,
             stop: AtomicBool::new(false),
             last_beat_ns: AtomicU64::new(now_ns()),
             stalls: AtomicU64::new(0),
@@ -40,6 +43,29 @@ impl Pulse {
             sleepers: Mutex::default(),
             closers: Mutex::default(),
         }
+    }
+
+    /// The pulse of a run whose every end is a client of one server: its silence towards one of them
+    /// is silence towards all.
+    pub(crate) fn of_one_peer(self) -> Self {
+        Self {
+            one_peer: true,
+            ..self
+        }
+    }
+
+    /// Another end takes its turn at this time. What went before is no silence of its own peer.
+    #[inline]
+    pub(crate) fn begin_turn(&self, at_ns: u64) {
+        if !self.one_peer {
+            self.beat(at_ns);
+        }
+    }
+
+    /// What begins now is bounded by itself: no silence of so long is one.
+    pub(crate) fn allow(&self, limit: Duration) {
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.beat(now_ns().saturating_add(limit_ns));
     }
 
     /// Something moved at this time.
@@ -52,6 +78,11 @@ impl Pulse {
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The flag behind [`is_stopping`](Self::is_stopping), for those who wait by themselves.
+    pub(crate) fn stop_flag(&self) -> &AtomicBool {
+        &self.stop
     }
 
     /// How often nothing moved for [`STALL`] over a lossy transport. Whoever waits for a reply takes a

@@ -12,13 +12,12 @@ use super::clients::Clients;
 use super::cookie::Cookies;
 use super::held::Held;
 use super::sessions::{IsNew, Session, Sessions};
-use super::sink::SEQUENCE_LIMIT;
 use super::udp::UdpSocket;
 use crate::clock::now_ns;
 use crate::sys::datagram::Origin;
 use crate::wire::{
     DATAGRAM_LIMIT_BYTES, HEADER_BYTES, HELLO_DATAGRAM_BYTES, Header, Hello, Kind, PeerRecord,
-    Refusal, Welcome,
+    Refusal, SEQUENCE_LIMIT, Welcome,
 };
 
 /// Answers until the responder is stopped.

@@ -6,7 +6,7 @@ use super::clients::Client;
 use super::hello;
 use crate::clock::now_ns;
 use crate::probe::{self, Arrivals};
-use crate::wire::{Counts, MESSAGE_LIMIT_BYTES};
+use crate::wire::{Counts, MESSAGE_LIMIT_BYTES, SEQUENCE_LIMIT};
 
 /// Counts `first` and whatever follows until the client ends its side, then tells it.
 ///
@@ -149,10 +149,6 @@ impl Sink {
             .counts(self.received_bytes, self.last_ns - first_ns)
     }
 }
-
-/// Numbers above this are a peer's invention: nobody sends so many messages, and the count that
-/// follows them must not overflow.
-pub(super) const SEQUENCE_LIMIT: u64 = 1 << 62;
 
 const LENGTH_BYTES: usize = 4;
 const HEAD_BYTES: usize = LENGTH_BYTES + probe::HEADER_BYTES;

@@ -13,10 +13,11 @@ use super::peer::{Beginning, Peer};
 use super::row::Found;
 use super::{Onlooker, StreamPlan};
 use crate::clock::now_ns;
+use crate::handshake::hello;
 use crate::placement::{Register, Seat};
 use crate::report::stream::StreamRow;
 use crate::run::BenchError;
-use crate::wire::PeerRecord;
+use crate::wire::{Mode, PeerRecord};
 
 /// What one cell needs to know.
 pub(super) struct Cell<'a> {
@@ -74,17 +75,17 @@ impl Cell<'_> {
         self.seat.take(self.register).map_err(BenchError::setup)?;
         // It inherits this thread's place.
         let io = IoThread::start(IoOptions::default()).map_err(BenchError::setup)?;
-        let peer = Peer::meet(
+        let hello = hello(Mode::Sink, self.payload_bytes, self.own);
+        let mut peer = Peer::meet(
             &io,
             &Beginning {
                 address: self.address,
                 strategy: self.plan.strategy,
-                payload_bytes: self.payload_bytes,
-                own: self.own,
+                hello: &hello,
                 seat: self.seat,
                 register: self.register,
-                stop: self.stop,
             },
+            self.stop,
         )?;
         let before = peer.link.statistics().sending;
         live.written_before
@@ -124,7 +125,7 @@ impl Cell<'_> {
                 }
             }
             produced.offered += 1;
-            peer.stamp(&mut message, produced.accepted);
+            peer.stamp.write(&mut message, produced.accepted, false);
             match self.send(peer, &message, until_ns) {
                 Ok(Sent::Accepted) => produced.accepted += 1,
                 Ok(Sent::Refused) => {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::WIDTH;
+use super::ping::peer_line;
 use super::section::Section;
 use crate::environment::Environment;
 use crate::report::{Report, ThreadRecord};
@@ -16,6 +17,7 @@ pub(super) fn head(report: &Report) -> Section {
     section.title(head, "");
     section.lines(machine(&report.environment) + "\n");
     section.words(placement(report), "  ");
+    against(&mut section, report);
     section
 }
 
@@ -83,6 +85,24 @@ pub(in crate::report) fn machine(environment: &Environment) -> String {
     line
 }
 
+/// The servers elsewhere that the tables were measured against, and who they are.
+fn against(section: &mut Section, report: &Report) {
+    let latency = report.latency.iter().map(|row| &row.address);
+    let strategy = report.strategy.iter().map(|row| &row.address);
+    let mut addresses: Vec<&str> = latency
+        .chain(strategy)
+        .filter_map(|address| address.as_deref())
+        .collect();
+    // The rows of one transport follow each other within each table.
+    addresses.sort_unstable();
+    addresses.dedup();
+    let Some(peer) = report.peer.as_ref().filter(|_| !addresses.is_empty()) else {
+        return;
+    };
+    section.words(format!("against {}", addresses.join(" ")), "  ");
+    section.words(peer_line(peer, report.same_host), "    ");
+}
+
 /// Where the threads ran, as read back, and how the machine was held.
 pub(super) fn placement(report: &Report) -> String {
     let placement = &report.placement;
@@ -130,6 +150,37 @@ fn place(thread: &ThreadRecord) -> String {
 mod tests {
     use super::*;
     use crate::report::sample;
+    use crate::wire::PeerRecord;
+
+    fn against_lines(report: &Report) -> String {
+        let mut section = Section::default();
+        against(&mut section, report);
+        section.render()
+    }
+
+    #[test]
+    fn a_run_against_a_server_elsewhere_says_where_and_who_that_is() {
+        let mut report = sample::report();
+        assert_eq!(against_lines(&report), "");
+        report.peer = Some(PeerRecord {
+            version: "0.1.0".to_owned(),
+            host: Some("orin".to_owned()),
+            kernel: Some("6.1.0".to_owned()),
+            ..PeerRecord::default()
+        });
+        report.same_host = Some(false);
+        for row in &mut report.latency {
+            row.address = Some("tcp://10.0.0.5:6001".to_owned());
+        }
+        for row in &mut report.strategy {
+            row.address = Some("uds:///run/x.sock".to_owned());
+        }
+        assert_eq!(
+            against_lines(&report),
+            "against tcp://10.0.0.5:6001 uds:///run/x.sock\n  server: another host, tautline 0.1.0, \
+             on orin, Linux 6.1.0\n"
+        );
+    }
 
     #[test]
     fn the_machine_is_one_line_however_long_its_names() {

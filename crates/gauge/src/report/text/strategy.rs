@@ -65,6 +65,9 @@ fn strategy_words(rows: &[StrategyRow]) -> String {
              kernel and the network drop afterwards is the difference to 100 %. ",
         );
     }
+    if rows.iter().any(|row| row.address.is_some()) {
+        words.push_str("Rates are over the server's time, from its first receipt to its last. ");
+    }
     words.push_str(&integrity(rows));
     words
 }

@@ -8,15 +8,16 @@ use std::thread::{self, Thread};
 
 use tautline::{Ended, Handler, Link, Opened, Received};
 
-use super::exchange::{Done, Order, judge, write};
+use super::exchange::{Done, Order};
 use super::library::Library;
 use crate::clock::now_ns;
 use crate::placement::{Register, Seat};
-use crate::probe;
 use crate::recorder::Recorder;
 use crate::run::Broken;
 use crate::run::site::Site;
 use crate::run::supervise::Pulse;
+use crate::stamp::Stamp;
+use crate::wire::SEQUENCE_LIMIT;
 
 /// The measuring thread's side.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct CallbackEcho {
     link: Link,
     /// The message that starts a block, and restarts it when a reply is lost.
     kick: Vec<u8>,
+    stamp: Stamp,
     desk: Arc<Desk>,
     pulse: Arc<Pulse>,
     /// Stands in for the recorder that the callback has.
@@ -39,21 +41,23 @@ impl CallbackEcho {
             ended: AtomicBool::new(false),
             waiting: thread::current(),
         });
-        let clerk = Clerk {
+        let clerk = |stamp| Clerk {
             desk: Arc::clone(&desk),
             job: None,
             payload_bytes: site.payload_bytes,
+            stamp,
             pulse: Arc::clone(&site.pulse),
             seat: site.seats.client("client-io"),
             register: Arc::clone(&site.register),
         };
-        let link = library.connect(site, clerk)?;
+        let (link, stamp) = library.connect(site, clerk)?;
         let mut kick = vec![0; site.payload_bytes];
-        probe::fill(&mut kick, KICK);
+        stamp.write(&mut kick, KICK, true);
         let pulse = Arc::clone(&site.pulse);
         Ok(Self {
             link,
             kick,
+            stamp,
             desk,
             pulse,
             spare: Box::new(Recorder::new()),
@@ -74,6 +78,7 @@ impl CallbackEcho {
             sent_ns: 0,
             started_ns: None,
             message: vec![0; self.kick.len()],
+            stamp: self.stamp,
             recorder: mem::replace(recorder, mem::take(&mut self.spare)),
         };
         self.desk.settled.store(false, Ordering::Relaxed);
@@ -89,7 +94,7 @@ impl CallbackEcho {
     }
 
     fn kick_until_settled(&self) -> Result<(), String> {
-        self.pulse.beat(now_ns());
+        self.pulse.begin_turn(now_ns());
         let mut stalls = self.pulse.stalls();
         self.kick()?;
         loop {
@@ -121,8 +126,8 @@ impl Drop for CallbackEcho {
     }
 }
 
-/// No message of a block has this number.
-const KICK: u64 = u64::MAX;
+/// No message of a block has this number, and a server elsewhere still answers it.
+const KICK: u64 = SEQUENCE_LIMIT - 1;
 
 /// Over which both sides hand a block to and fro; locked once a block by each.
 #[derive(Debug)]
@@ -163,6 +168,7 @@ struct Job {
     sent_ns: u64,
     started_ns: Option<u64>,
     message: Vec<u8>,
+    stamp: Stamp,
     recorder: Box<Recorder>,
 }
 
@@ -171,6 +177,7 @@ struct Clerk {
     desk: Arc<Desk>,
     job: Option<Box<Job>>,
     payload_bytes: usize,
+    stamp: Stamp,
     pulse: Arc<Pulse>,
     seat: Seat,
     register: Arc<Register>,
@@ -188,10 +195,10 @@ impl Handler for Clerk {
         }
         // Without a job it is the late reply to a message that was given up.
         let Some(job) = &mut self.job else { return };
-        if !job.settle_reply(
-            judge(message, self.payload_bytes, job.order.whole),
-            received_ns,
-        ) {
+        // The kick is no echo: where contents come back changed, it starts the block that shows it.
+        let whole = job.order.whole && job.started_ns.is_some();
+        let found = self.stamp.judge(message, self.payload_bytes, whole);
+        if !job.settle_reply(found, received_ns) {
             return;
         }
         self.pulse.beat(received_ns);
@@ -270,7 +277,8 @@ impl Job {
 
     #[inline]
     fn send_next(&mut self, link: &Link) -> Result<(), tautline::SendError> {
-        write(&mut self.message, self.sequence, self.order.whole);
+        self.stamp
+            .write(&mut self.message, self.sequence, self.order.whole);
         self.sent_ns = now_ns();
         link.send(&self.message)
     }
@@ -292,6 +300,7 @@ mod tests {
             sent_ns: 1_000,
             started_ns: None,
             message: vec![0; 16],
+            stamp: Stamp::Probe,
             recorder: Box::new(Recorder::new()),
         }
     }

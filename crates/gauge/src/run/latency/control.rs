@@ -9,55 +9,87 @@ use crate::plan::Transport;
 use crate::run::Broken;
 use crate::run::site::Site;
 use crate::run::supervise::STALL;
+use crate::stamp::Stamp;
+use crate::wire::Mode;
 
-/// A raw client and its raw server, which ends when this is dropped.
+/// A raw client, and its raw server where that is ours.
 #[derive(Debug)]
 pub(super) struct ControlEcho {
     client: EchoClient,
+    stamp: Stamp,
+    /// Held until the client is gone.
+    _server: Option<Server>,
+}
+
+/// A raw server, which ends when this is dropped.
+#[derive(Debug)]
+struct Server {
     /// Shuts the server's socket down.
     closer: End,
-    server: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl ControlEcho {
     pub(super) fn start(site: &Site) -> Result<Self, Broken> {
-        let setup = |cause: io::Error| Broken::Setup(cause.to_string());
-        let host = site.addresses.control_host(site.transport);
-        let (client, server) = End::pair(site.transport, host).map_err(setup)?;
+        let (client, stamp, server) = match site.remote() {
+            Some(remote) => {
+                let raw = remote.raw(site, Mode::Echo).map_err(Broken::setup)?;
+                (raw.end, raw.stamp, None)
+            }
+            None => {
+                let (client, server) = Server::start(site)?;
+                (client, Stamp::Probe, Some(server))
+            }
+        };
         if site.transport == Transport::Udp {
             // On streams nothing is lost, and a timer in every wait would burden the control.
-            client.set_read_timeout(Some(STALL)).map_err(setup)?;
+            client
+                .set_read_timeout(Some(STALL))
+                .map_err(Broken::setup)?;
         }
-        let closer = server.try_clone().map_err(setup)?;
-        for end in [&client, &server] {
-            let end = end.try_clone().map_err(setup)?;
-            site.pulse.on_close(move || end.shutdown());
-        }
-        let wire_bytes = site.payload_bytes + site.transport.overhead_bytes();
-        let server = site.spawn(site.seats.server("control-server"), move || {
-            // Its end is the client's to judge: an error here is a missing reply there.
-            let _ = serve_echo(&server, wire_bytes);
-        })?;
-        let client = EchoClient::new(client, site.transport, site.payload_bytes);
         Ok(Self {
-            client,
-            closer,
-            server: Some(server),
+            client: EchoClient::new(client, site.transport, site.payload_bytes),
+            stamp,
+            _server: server,
         })
     }
 }
 
-impl Drop for ControlEcho {
+impl Server {
+    /// Starts it; with the client's end.
+    fn start(site: &Site) -> Result<(End, Self), Broken> {
+        let host = site.addresses.control_host(site.transport);
+        let (client, server) = End::pair(site.transport, host).map_err(Broken::setup)?;
+        let closer = server.try_clone().map_err(Broken::setup)?;
+        for end in [&client, &server] {
+            let end = end.try_clone().map_err(Broken::setup)?;
+            site.pulse.on_close(move || end.shutdown());
+        }
+        let wire_bytes = site.payload_bytes + site.transport.overhead_bytes();
+        let thread = site.spawn(site.seats.server("control-server"), move || {
+            // Its end is the client's to judge: an error here is a missing reply there.
+            let _ = serve_echo(&server, wire_bytes);
+        })?;
+        let thread = Some(thread);
+        Ok((client, Self { closer, thread }))
+    }
+}
+
+impl Drop for Server {
     fn drop(&mut self) {
         self.closer.shutdown();
-        if let Some(server) = self.server.take() {
+        if let Some(thread) = self.thread.take() {
             // A server that panicked has been noticed by its client.
-            let _ = server.join();
+            let _ = thread.join();
         }
     }
 }
 
 impl Exchange for ControlEcho {
+    fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
     fn payload_mut(&mut self) -> &mut [u8] {
         self.client.payload_mut()
     }
@@ -74,6 +106,9 @@ impl Exchange for ControlEcho {
         match self.client.recv() {
             Ok(message) => Ok(Reply::Bytes(message)),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(Fault::NoReply),
+            Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Err(Fault::Broken(
+                "control: the server ended the connection".to_owned(),
+            )),
             Err(cause) => Err(Fault::Broken(format!("control: receive: {cause}"))),
         }
     }

@@ -1,4 +1,5 @@
-//! `direct` and `spin`: a `DirectLink` at both ends, one thread each.
+//! `direct` and `spin`: a `DirectLink` at both ends, one thread each; at this end alone where the server
+//! is elsewhere.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,17 +13,21 @@ use tautline::{
 use super::exchange::{Exchange, Fault, Reply};
 use crate::plan::{Driver, Transport};
 use crate::run::Broken;
+use crate::run::remote::Remote;
 use crate::run::site::{SETUP_LIMIT, Site};
 use crate::run::supervise::{Pulse, STALL};
+use crate::stamp::Stamp;
 
-/// A direct client and its direct server, which ends when this is dropped.
+/// A direct client, and its direct server where that is ours: it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct DirectEcho {
     link: DirectLink,
     driver: Driver,
     message: Vec<u8>,
     patience: Option<Patience>,
-    server: Server,
+    stamp: Stamp,
+    /// Where it is ours.
+    server: Option<Server>,
 }
 
 impl DirectEcho {
@@ -33,34 +38,72 @@ impl DirectEcho {
         address: &Address,
         spin: Duration,
     ) -> Result<Self, Broken> {
-        let options = LinkOptions {
-            spin,
-            ..site.link_options(Strategy::Reliable)
-        };
+        let options = with_spin(site, spin);
         let (server, address) = Server::start(site, driver, address.clone(), options.clone())?;
-        let link = DirectLink::connect(&address, options).map_err(Broken::setup)?;
-        let closer = link.closer();
-        site.pulse.on_close(move || closer.close());
+        let link = connect(site, &address, options)?;
+        Ok(Self::new(site, driver, link, Stamp::Probe, Some(server)))
+    }
+
+    /// Connects to a server elsewhere; this end polls for `spin` before it waits.
+    pub(super) fn reach(
+        site: &Site,
+        driver: Driver,
+        remote: &Remote,
+        spin: Duration,
+    ) -> Result<Self, Broken> {
+        let mut link = connect(site, &remote.reached, with_spin(site, spin))?;
+        let stamp = remote.greet(site, &mut link).map_err(Broken::setup)?;
+        Ok(Self::new(site, driver, link, stamp, None))
+    }
+
+    fn new(
+        site: &Site,
+        driver: Driver,
+        link: DirectLink,
+        stamp: Stamp,
+        server: Option<Server>,
+    ) -> Self {
         // On streams nothing is lost, and the watching thread ends a wait that lasts too long.
         let patience = (site.transport == Transport::Udp).then(Patience::new);
-        let message = vec![0; site.payload_bytes];
-        Ok(Self {
+        Self {
             link,
             driver,
-            message,
+            message: vec![0; site.payload_bytes],
             patience,
+            stamp,
             server,
-        })
+        }
     }
+}
+
+fn with_spin(site: &Site, spin: Duration) -> LinkOptions {
+    LinkOptions {
+        spin,
+        ..site.link_options(Strategy::Reliable)
+    }
+}
+
+/// A link that the watching thread can close.
+fn connect(site: &Site, address: &Address, options: LinkOptions) -> Result<DirectLink, Broken> {
+    let link = DirectLink::connect(address, options).map_err(Broken::setup)?;
+    let closer = link.closer();
+    site.pulse.on_close(move || closer.close());
+    Ok(link)
 }
 
 impl Drop for DirectEcho {
     fn drop(&mut self) {
-        self.server.end();
+        if let Some(server) = &mut self.server {
+            server.end();
+        }
     }
 }
 
 impl Exchange for DirectEcho {
+    fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
     fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.message
     }

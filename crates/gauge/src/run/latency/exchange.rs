@@ -2,12 +2,15 @@
 //! through this one loop, the control too, so that they differ in nothing else.
 
 use crate::clock::now_ns;
-use crate::probe;
 use crate::recorder::Recorder;
 use crate::run::supervise::Pulse;
+use crate::stamp::Stamp;
 
 /// One way of sending a message and waiting for its reply.
 pub(super) trait Exchange {
+    /// How its messages are marked.
+    fn stamp(&self) -> Stamp;
+
     /// The payload of the next message.
     fn payload_mut(&mut self) -> &mut [u8];
 
@@ -72,24 +75,23 @@ pub(super) fn run_block(
     pulse: &Pulse,
 ) -> Result<Done, String> {
     let payload_bytes = exchange.payload_mut().len();
+    let stamp = exchange.stamp();
     let start_ns = now_ns();
-    // What went before the block is no silence of its peer.
-    pulse.beat(start_ns);
+    pulse.begin_turn(start_ns);
     let mut end_ns = start_ns;
     let mut echoes = 0;
     while echoes < order.echoes && end_ns < order.until_ns && !pulse.is_stopping() {
-        write(exchange.payload_mut(), *sequence, order.whole);
+        stamp.write(exchange.payload_mut(), *sequence, order.whole);
         let sent_ns = now_ns();
         exchange.send(order.whole)?;
-        end_ns = await_reply(
-            exchange,
+        let sent = Sent {
+            stamp,
             payload_bytes,
-            sent_ns,
-            *sequence,
-            order.whole,
-            recorder,
-            pulse,
-        )?;
+            sequence: *sequence,
+            whole: order.whole,
+            at_ns: sent_ns,
+        };
+        end_ns = await_reply(exchange, sent, recorder, pulse)?;
         *sequence += 1;
         echoes += 1;
     }
@@ -99,30 +101,21 @@ pub(super) fn run_block(
     })
 }
 
-/// Writes one message: the whole of it, or its header over what is there.
-pub(super) fn write(payload: &mut [u8], sequence: u64, whole: bool) {
-    if whole {
-        probe::fill(payload, sequence);
-    } else {
-        probe::stamp(payload, sequence);
-    }
+/// A message under way, and how its reply is known.
+#[derive(Clone, Copy)]
+struct Sent {
+    stamp: Stamp,
+    payload_bytes: usize,
+    sequence: u64,
+    whole: bool,
+    at_ns: u64,
 }
 
-/// The sequence number of an intact reply.
-#[inline]
-pub(super) fn judge(message: &[u8], payload_bytes: usize, whole: bool) -> Option<u64> {
-    let sequence = probe::sequence_of(message, payload_bytes)?;
-    (!whole || probe::is_filled(message, payload_bytes, sequence)).then_some(sequence)
-}
-
-/// Waits for the reply to `sequence` and returns when it came, or when it was given up.
+/// Waits for the reply to `sent` and returns when it came, or when it was given up.
 #[inline]
 fn await_reply(
     exchange: &mut impl Exchange,
-    payload_bytes: usize,
-    sent_ns: u64,
-    sequence: u64,
-    whole: bool,
+    sent: Sent,
     recorder: &mut Recorder,
     pulse: &Pulse,
 ) -> Result<u64, String> {
@@ -133,12 +126,14 @@ fn await_reply(
                 // Only what arrives is a beat: a peer that answers nothing any more ends the run.
                 pulse.beat(received_ns);
                 let found = match reply {
-                    Reply::Bytes(message) => judge(message, payload_bytes, whole),
+                    Reply::Bytes(message) => {
+                        sent.stamp.judge(message, sent.payload_bytes, sent.whole)
+                    }
                     Reply::Judged(found) => found,
                 };
                 match found {
-                    Some(found) if found == sequence => {
-                        recorder.record(received_ns - sent_ns);
+                    Some(found) if found == sent.sequence => {
+                        recorder.record(received_ns - sent.at_ns);
                         return Ok(received_ns);
                     }
                     // The reply to an earlier message, given up as lost or sent twice.
@@ -163,6 +158,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::probe;
 
     /// An exchange whose replies are written down beforehand, one list for each message.
     struct Scripted {
@@ -184,6 +180,10 @@ mod tests {
     }
 
     impl Exchange for Scripted {
+        fn stamp(&self) -> Stamp {
+            Stamp::Probe
+        }
+
         fn payload_mut(&mut self) -> &mut [u8] {
             &mut self.payload
         }
@@ -278,15 +278,5 @@ mod tests {
             &Pulse::new(true),
         );
         assert_eq!(done.unwrap().echoes, 0);
-    }
-
-    #[test]
-    fn whole_contents_are_judged_when_asked_for() {
-        let mut stamped = vec![0; 32];
-        probe::stamp(&mut stamped, 9);
-        assert_eq!(judge(&stamped, 32, false), Some(9));
-        assert_eq!(judge(&stamped, 32, true), None);
-        probe::fill(&mut stamped, 9);
-        assert_eq!(judge(&stamped, 32, true), Some(9));
     }
 }

@@ -7,18 +7,20 @@ use std::thread::{self, Thread};
 
 use tautline::{Ended, Handler, Link, Opened, Received};
 
-use super::exchange::{Exchange, Fault, Reply, judge};
+use super::exchange::{Exchange, Fault, Reply};
 use super::library::Library;
 use crate::placement::{Register, Seat};
 use crate::run::Broken;
 use crate::run::site::Site;
 use crate::run::supervise::Pulse;
+use crate::stamp::Stamp;
 
 /// The application's side.
 #[derive(Debug)]
 pub(super) struct HandoffEcho {
     link: Link,
     message: Vec<u8>,
+    stamp: Stamp,
     mailbox: Arc<Mailbox>,
     pulse: Arc<Pulse>,
 }
@@ -32,17 +34,19 @@ impl HandoffEcho {
             ended: AtomicBool::new(false),
             application: thread::current(),
         });
-        let postman = Postman {
+        let postman = |stamp| Postman {
             mailbox: Arc::clone(&mailbox),
             payload_bytes: site.payload_bytes,
+            stamp,
             seat: site.seats.client("client-io"),
             register: Arc::clone(&site.register),
         };
-        let link = library.connect(site, postman)?;
+        let (link, stamp) = library.connect(site, postman)?;
         let message = vec![0; site.payload_bytes];
         Ok(Self {
             link,
             message,
+            stamp,
             mailbox,
             pulse: Arc::clone(&site.pulse),
         })
@@ -56,6 +60,10 @@ impl Drop for HandoffEcho {
 }
 
 impl Exchange for HandoffEcho {
+    fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
     fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.message
     }
@@ -107,6 +115,7 @@ const FIRST: u64 = 2;
 struct Postman {
     mailbox: Arc<Mailbox>,
     payload_bytes: usize,
+    stamp: Stamp,
     seat: Seat,
     register: Arc<Register>,
 }
@@ -119,7 +128,7 @@ impl Handler for Postman {
     fn message(&mut self, _link: &Link, message: &[u8], _received: Received) {
         let mailbox = &*self.mailbox;
         let whole = mailbox.whole.load(Ordering::Acquire);
-        let judged = judge(message, self.payload_bytes, whole);
+        let judged = self.stamp.judge(message, self.payload_bytes, whole);
         mailbox.judged.store(
             judged.map_or(CORRUPTED, |found| found + FIRST),
             Ordering::Release,

@@ -1,32 +1,39 @@
-//! The library's server and client I/O threads, shared by the drivers `callback` and `handoff`.
+//! The library's I/O threads, shared by the drivers `callback` and `handoff`: the clients', and the
+//! server's where that is ours.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tautline::{
     Address, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal, Server,
     ServerOptions, Strategy,
 };
 
+use crate::handshake::link::{Ears, Greeting, LinkLine};
+use crate::handshake::{MEETING_LIMIT, shake_hands};
 use crate::placement::{Register, Seat};
 use crate::run::Broken;
+use crate::run::remote::Remote;
 use crate::run::site::{SETUP_LIMIT, Site};
+use crate::stamp::Stamp;
+use crate::wire::Mode;
 
-/// An echo server on an I/O thread of its own, and another I/O thread for the clients.
+/// An I/O thread for the clients, and an echo server on another one where it is not elsewhere.
 #[derive(Debug)]
 pub(super) struct Library {
     client_io: IoThread,
-    server: Server,
+    server: Option<Server>,
     address: Address,
     options: LinkOptions,
 }
 
 impl Library {
+    /// With a server of its own at `address`.
     pub(super) fn start(site: &Site, address: &Address) -> Result<Self, Broken> {
         let seat = site.seats.server("server-io");
         let server_io = site.io_thread(seat)?;
-        let link = site.link_options(Strategy::Reliable);
         let options = ServerOptions {
-            link: link.clone(),
+            link: site.link_options(Strategy::Reliable),
             ..ServerOptions::default()
         };
         let register = Arc::clone(&site.register);
@@ -38,12 +45,21 @@ impl Library {
                 })
             })
             .map_err(|error| Broken::Setup(error.to_string()))?;
-        let client_io = site.io_thread(site.seats.client("client-io"))?;
+        let address = server.local_address();
+        Self::with(site, address, Some(server))
+    }
+
+    /// With a server elsewhere.
+    pub(super) fn reach(site: &Site, remote: &Remote) -> Result<Self, Broken> {
+        Self::with(site, remote.reached.clone(), None)
+    }
+
+    fn with(site: &Site, address: Address, server: Option<Server>) -> Result<Self, Broken> {
         Ok(Self {
-            client_io,
-            address: server.local_address(),
+            client_io: site.io_thread(site.seats.client("client-io"))?,
             server,
-            options: link,
+            address,
+            options: site.link_options(Strategy::Reliable),
         })
     }
 
@@ -53,8 +69,31 @@ impl Library {
         self.address = address;
     }
 
-    /// A client whose messages go to `handler`; waits until it is open.
-    pub(super) fn connect(&self, site: &Site, handler: impl Handler) -> Result<Link, Broken> {
+    /// A client whose messages go to the handler, which is made when it is known how they are marked;
+    /// waits until it is open, and has agreed with a server elsewhere.
+    pub(super) fn connect<H: Handler>(
+        &self,
+        site: &Site,
+        handler: impl FnOnce(Stamp) -> H,
+    ) -> Result<(Link, Stamp), Broken> {
+        let Some(remote) = site.remote() else {
+            let link = self.open(site, handler(Stamp::Probe))?;
+            return Ok((link, Stamp::Probe));
+        };
+        let (ears, said) = Ears::new(site.seats.client("client-io"), &site.register, 0);
+        let (greeting, successor) = Greeting::new(ears);
+        let link = self.open(site, greeting)?;
+        let mut line = LinkLine::new(link.clone(), said, site.pulse.stop_flag());
+        let hello = remote.hello(site, Mode::Echo);
+        let until = Instant::now() + MEETING_LIMIT;
+        let agreed = shake_hands(&mut line, site.transport, &hello, until)
+            .map_err(|why| Broken::Setup(format!("{}: {why}", remote.asked)))?;
+        let stamp = Stamp::agreed(site.transport, Mode::Echo, agreed.cookie);
+        successor.is(handler(stamp));
+        Ok((link, stamp))
+    }
+
+    fn open(&self, site: &Site, handler: impl Handler) -> Result<Link, Broken> {
         let setup = |error: tautline::Error| Broken::Setup(error.to_string());
         let link = self
             .client_io
@@ -69,8 +108,10 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // Returns when all peers have ended, so that the next run finds the address free.
-        self.server.abort();
+        if let Some(server) = &self.server {
+            // Returns when all peers have ended, so that the next run finds the address free.
+            server.abort();
+        }
     }
 }
 

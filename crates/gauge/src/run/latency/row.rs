@@ -29,6 +29,8 @@ impl SideRun {
 pub(in crate::run) struct Cell {
     transport: Transport,
     payload_bytes: usize,
+    /// Of the server, where it is elsewhere.
+    address: Option<String>,
     control: Recorder,
     drivers: Vec<DriverCell>,
     runs: usize,
@@ -47,6 +49,7 @@ impl Cell {
         plan: &LatencyPlan,
         transport: Transport,
         payload_bytes: usize,
+        address: Option<String>,
     ) -> Self {
         let cell = |&driver| DriverCell {
             driver,
@@ -56,6 +59,7 @@ impl Cell {
         Self {
             transport,
             payload_bytes,
+            address,
             control: Recorder::new(),
             drivers: plan.drivers.iter().map(cell).collect(),
             runs: 0,
@@ -119,6 +123,7 @@ impl Cell {
         LatencyRow {
             transport: self.transport.to_string(),
             payload_bytes: self.payload_bytes,
+            address: self.address,
             runs: self.runs,
             iterations: plan.iterations,
             warmup: plan.warmup,
@@ -218,7 +223,7 @@ mod tests {
     #[test]
     fn the_row_shows_handoff_and_each_driver_beside_the_control() {
         let plan = plan(&[Driver::Direct, Driver::Handoff]);
-        let mut cell = Cell::new(&plan, Transport::Tcp, 64);
+        let mut cell = Cell::new(&plan, Transport::Tcp, 64, None);
         let medians = [10_000; 6];
         cell.add(&[
             side(&[10_000; 30], 300_000, &medians),
@@ -251,7 +256,7 @@ mod tests {
     #[test]
     fn rates_are_medians_of_runs_and_rounds_of_all_runs_make_the_interval() {
         let plan = plan(&[Driver::Direct]);
-        let mut cell = Cell::new(&plan, Transport::Uds, 64);
+        let mut cell = Cell::new(&plan, Transport::Uds, 64, None);
         for elapsed_ns in [1_000_000_000, 500_000_000, 2_000_000_000] {
             cell.add(&[
                 side(&[5], 10, &[5, 5]),
@@ -277,7 +282,7 @@ mod tests {
     #[test]
     fn five_rounds_have_a_ratio_and_no_interval() {
         let plan = plan(&[Driver::Direct]);
-        let mut cell = Cell::new(&plan, Transport::Uds, 64);
+        let mut cell = Cell::new(&plan, Transport::Uds, 64, None);
         cell.add(&[side(&[5], 10, &[5; 5]), side(&[6], 10, &[6; 5])]);
         let row = cell.into_row(&plan, &mut Random::seeded(1));
         assert_eq!(row.drivers[0].p50_ratio, Some(1.2));
@@ -290,7 +295,7 @@ mod tests {
     #[test]
     fn a_run_that_never_began_leaves_the_cell_empty() {
         let plan = plan(&[Driver::Direct]);
-        let mut cell = Cell::new(&plan, Transport::Uds, 64);
+        let mut cell = Cell::new(&plan, Transport::Uds, 64, None);
         cell.add(&[]);
         assert!(cell.is_empty());
         assert_eq!(cell.into_row(&plan, &mut Random::seeded(1)).runs, 0);

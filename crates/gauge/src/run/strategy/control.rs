@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::post::{Judge, Judged, Post, Receipt};
-use super::row::ControlRun;
+use super::row::{Arrived, ControlRun};
 use super::{Produced, Sent, produce};
 use crate::control::{End, StreamWriter, receive_stream};
 use crate::plan::{OnRefused, Transport};
@@ -33,12 +33,11 @@ pub(super) fn measure(site: &Site, duration: Duration) -> Result<ControlRun, Bro
     let produced = stream.produce(site, duration).map_err(explain)?;
     // Whether it gave up shows as fewer messages received.
     let _ = stream.drain(site).map_err(explain)?;
-    let receipt = stream.finish();
-    Ok(ControlRun::new(
-        site.payload_bytes,
-        produced.first_send_ns,
-        receipt.as_ref(),
-    ))
+    let arrived = stream
+        .finish()
+        .map(|receipt| Arrived::by_receipt(site.payload_bytes, &produced, &receipt));
+    let arrived = arrived.unwrap_or_default();
+    Ok(ControlRun::new(site.payload_bytes, &arrived))
 }
 
 /// A raw writer and its receiver, which ends when this is dropped.

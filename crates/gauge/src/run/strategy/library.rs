@@ -9,14 +9,14 @@ use tautline::{
 };
 
 use super::post::{Judge, Judged, Post, Progress};
-use super::row::LibraryRun;
+use super::row::{Arrived, LibraryRun};
 use super::{Produced, Sent, produce};
 use crate::clock::now_ns;
 use crate::placement::{Register, Seat};
 use crate::plan::{OnRefused, Transport};
-use crate::probe;
 use crate::run::Broken;
 use crate::run::site::{SETUP_LIMIT, Site};
+use crate::stamp::Stamp;
 
 /// Compares contents on one link, then measures on a fresh one of the same server.
 pub(super) fn measure(
@@ -37,7 +37,16 @@ pub(super) fn measure(
     pass.abort();
 
     let (link, post) = ends.connect(site, false)?;
-    let produced = stream(site, &link, &mut message, duration, on_refused).map_err(explain)?;
+    let before = link.statistics().sending;
+    let produced = stream(
+        site,
+        &link,
+        Stamp::Probe,
+        &mut message,
+        duration,
+        on_refused,
+    )
+    .map_err(explain)?;
     let flushed = flush(site, &link).map_err(explain)?;
     // The account is taken before the mark, which is no part of the stream.
     let sending = link.statistics().sending;
@@ -51,25 +60,30 @@ pub(super) fn measure(
     link.abort();
     let pass_corrupted = ends.finish();
     let receipt = post.take_receipt();
+    let arrived = receipt
+        .as_ref()
+        .map(|receipt| Arrived::by_receipt(site.payload_bytes, &produced, receipt));
     Ok(LibraryRun::new(
-        site.payload_bytes,
         produced,
-        sending,
-        receipt,
+        &before,
+        &sending,
+        arrived.unwrap_or_default(),
         marked,
         pass_corrupted,
     ))
 }
 
-fn stream(
+/// Sends on `link` for `duration`.
+pub(super) fn stream(
     site: &Site,
     link: &Link,
+    stamp: Stamp,
     message: &mut [u8],
     duration: Duration,
     on_refused: OnRefused,
 ) -> Result<Produced, String> {
     produce(site, duration, on_refused, |sequence| {
-        probe::stamp(message, sequence);
+        stamp.write(message, sequence, false);
         match link.send(message) {
             Ok(()) => Ok(Sent::Accepted),
             Err(SendError::Full) => Ok(Sent::Refused),
@@ -79,7 +93,7 @@ fn stream(
 }
 
 /// Waits until everything accepted is written; false when that made no progress for too long.
-fn flush(site: &Site, link: &Link) -> Result<bool, String> {
+pub(super) fn flush(site: &Site, link: &Link) -> Result<bool, String> {
     let mut progress = Progress::new();
     loop {
         match link.flush(FLUSH_STEP) {

@@ -7,6 +7,7 @@ use super::{Produced, StrategyOutcome};
 use crate::plan::Transport;
 use crate::report::{EndStatistics, Integrity, StrategyRow, StrategyRun, StreamControl};
 use crate::statistics::median;
+use crate::wire::Counts;
 
 /// The library's stream in one run.
 #[derive(Debug, Clone)]
@@ -16,47 +17,43 @@ pub(super) struct LibraryRun {
     elapsed_s: Option<f64>,
     integrity: Integrity,
     sender: EndStatistics,
-    receiver: EndStatistics,
+    receiver: Option<EndStatistics>,
     evicted: u64,
     closes: bool,
     given_up: bool,
 }
 
 impl LibraryRun {
-    /// `marked` says that the drain came to its end; `pass_corrupted` counts what the lockstep pass
-    /// found.
+    /// `before` is the link's account before the stream, `sending` behind it; `marked` says that the
+    /// drain came to its end; `pass_corrupted` counts what the lockstep pass found.
     pub(super) fn new(
-        payload_bytes: usize,
         produced: Produced,
-        sending: SendStatistics,
-        receipt: Option<Receipt>,
+        before: &SendStatistics,
+        sending: &SendStatistics,
+        arrived: Arrived,
         marked: bool,
         pass_corrupted: u64,
     ) -> Self {
-        let arrivals = receipt.as_ref().map(|receipt| &receipt.arrivals);
-        let mut integrity = arrivals
-            .map(|arrivals| arrivals.integrity(produced.accepted))
-            .unwrap_or_else(|| Integrity {
-                gaps: produced.accepted,
-                ..Integrity::default()
-            });
-        integrity.corrupted += pass_corrupted;
+        let sender = EndStatistics::of_sending(sending).since(EndStatistics::of_sending(before));
         // The library's counters and the producer's own have to agree, or one of them is wrong.
         let closes = sending.closes()
-            && sending.accepted.messages == produced.accepted
-            && sending.refused.messages == produced.refused;
+            && sender.accepted_messages == produced.accepted
+            && sender.refused_messages == produced.refused;
         Self {
             produced,
-            received: arrivals.map_or(0, |arrivals| arrivals.received()),
-            elapsed_s: elapsed_s(produced.first_send_ns, receipt.as_ref()),
-            integrity,
+            received: arrived.messages,
+            elapsed_s: arrived.elapsed_s,
+            integrity: Integrity {
+                gaps: produced.accepted.saturating_sub(arrived.messages),
+                duplicates: arrived.duplicates,
+                reordered: arrived.reordered,
+                corrupted: arrived.corrupted + pass_corrupted,
+            },
             evicted: sending.discarded.evicted.messages,
             closes,
             given_up: !marked,
-            sender: EndStatistics::of_sending(&sending),
-            receiver: receipt
-                .map(|receipt| receiver(payload_bytes, &receipt))
-                .unwrap_or_default(),
+            sender,
+            receiver: arrived.statistics,
         }
     }
 
@@ -74,13 +71,52 @@ pub(super) struct ControlRun {
 }
 
 impl ControlRun {
-    pub(super) fn new(payload_bytes: usize, first_send_ns: u64, receipt: Option<&Receipt>) -> Self {
-        let received = receipt.map_or(0, |receipt| receipt.arrivals.received());
-        let messages_per_s = elapsed_s(first_send_ns, receipt).map(|s| received as f64 / s);
+    pub(super) fn new(payload_bytes: usize, arrived: &Arrived) -> Self {
+        let messages_per_s = arrived.elapsed_s.map(|s| arrived.messages as f64 / s);
         let mib_per_s = messages_per_s.map(|rate| mib(rate, payload_bytes));
         Self {
             messages_per_s,
             mib_per_s,
+        }
+    }
+}
+
+/// What the receiver of a stream found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Arrived {
+    messages: u64,
+    duplicates: u64,
+    reordered: u64,
+    corrupted: u64,
+    /// `None` if nothing came.
+    elapsed_s: Option<f64>,
+    /// The library's own, where it received and is ours.
+    statistics: Option<EndStatistics>,
+}
+
+impl Arrived {
+    /// By a receiver of our own: it tells the time from the first send on.
+    pub(super) fn by_receipt(payload_bytes: usize, produced: &Produced, receipt: &Receipt) -> Self {
+        let found = receipt.arrivals.integrity(produced.accepted);
+        Self {
+            messages: receipt.arrivals.received(),
+            duplicates: found.duplicates,
+            reordered: found.reordered,
+            corrupted: found.corrupted,
+            elapsed_s: elapsed_s(produced.first_send_ns, receipt),
+            statistics: receiver(payload_bytes, receipt),
+        }
+    }
+
+    /// By a server elsewhere: it tells the time from its first receipt on.
+    pub(super) fn by_counts(counts: &Counts) -> Self {
+        Self {
+            messages: counts.received_messages,
+            duplicates: counts.duplicates,
+            reordered: counts.reordered,
+            corrupted: counts.corrupted,
+            elapsed_s: (counts.elapsed_ns > 0).then(|| counts.elapsed_ns as f64 / 1e9),
+            statistics: None,
         }
     }
 }
@@ -91,6 +127,8 @@ pub(in crate::run) struct Cell {
     transport: Transport,
     strategy: Strategy,
     payload_bytes: usize,
+    /// Of the server, where it is elsewhere.
+    address: Option<String>,
     runs: Vec<(LibraryRun, Option<ControlRun>)>,
 }
 
@@ -99,11 +137,13 @@ impl Cell {
         transport: Transport,
         strategy: Strategy,
         payload_bytes: usize,
+        address: Option<String>,
     ) -> Self {
         Self {
             transport,
             strategy,
             payload_bytes,
+            address,
             runs: Vec::new(),
         }
     }
@@ -142,6 +182,7 @@ impl Cell {
             transport: self.transport.to_string(),
             strategy: self.strategy.to_string(),
             payload_bytes: self.payload_bytes,
+            address: self.address.clone(),
             runs: self.runs.len(),
             offered_messages: sum(|run| run.produced.offered),
             accepted_messages: accepted,
@@ -235,8 +276,8 @@ impl Cell {
 }
 
 /// From the first send to the last receipt; `None` if nothing came.
-fn elapsed_s(first_send_ns: u64, receipt: Option<&Receipt>) -> Option<f64> {
-    let elapsed_ns = receipt?.last_ns?.checked_sub(first_send_ns)?;
+fn elapsed_s(first_send_ns: u64, receipt: &Receipt) -> Option<f64> {
+    let elapsed_ns = receipt.last_ns?.checked_sub(first_send_ns)?;
     (elapsed_ns > 0).then(|| elapsed_ns as f64 / 1e9)
 }
 
@@ -259,16 +300,14 @@ fn lost(run: &LibraryRun) -> u64 {
 }
 
 /// The receiver's own statistics, without the marks.
-fn receiver(payload_bytes: usize, receipt: &Receipt) -> EndStatistics {
-    let Some(receiving) = receipt.statistics else {
-        return EndStatistics::default();
-    };
+fn receiver(payload_bytes: usize, receipt: &Receipt) -> Option<EndStatistics> {
+    let receiving = receipt.statistics?;
     let marked_bytes = receipt.marks * payload_bytes as u64;
-    EndStatistics {
+    Some(EndStatistics {
         received_messages: receiving.messages.saturating_sub(receipt.marks),
         received_payload_bytes: receiving.payload_bytes.saturating_sub(marked_bytes),
         ..EndStatistics::default()
-    }
+    })
 }
 
 #[cfg(test)]
@@ -295,7 +334,7 @@ mod tests {
                 pressure_events: 3,
                 ..EndStatistics::default()
             },
-            receiver: EndStatistics::default(),
+            receiver: None,
             evicted: 10,
             closes: true,
             given_up: false,
@@ -303,7 +342,7 @@ mod tests {
     }
 
     fn row(runs: Vec<(LibraryRun, Option<ControlRun>)>) -> StrategyRow {
-        let mut cell = Cell::new(Transport::Tcp, Strategy::KeepLatest, 1_048_576);
+        let mut cell = Cell::new(Transport::Tcp, Strategy::KeepLatest, 1_048_576, None);
         for (library, control) in runs {
             cell.add(StrategyOutcome {
                 library: Some(library),
@@ -373,7 +412,7 @@ mod tests {
     #[test]
     fn a_cell_without_runs_is_no_row() {
         assert!(
-            Cell::new(Transport::Udp, Strategy::Reliable, 64)
+            Cell::new(Transport::Udp, Strategy::Reliable, 64, None)
                 .into_row()
                 .is_none()
         );
