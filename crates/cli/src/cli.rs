@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
+use crate::compare::CompareCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
 use crate::load::LoadCommand;
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Wakeup(Box<WakeupCommand>),
     Load(LoadCommand),
     Report(ReportCommand),
+    Compare(CompareCommand),
     Lagscope(LagscopeCommand),
     #[command(name = soak::PROCESS, hide = true)]
     SoakProcess(ProcessCommand),

@@ -3,6 +3,7 @@
 
 mod bench;
 mod cli;
+mod compare;
 mod course;
 mod exit;
 mod interrupt;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             Some(Command::Soak(command)) => command.run(),
             Some(Command::SoakProcess(command)) => command.run(),
             Some(Command::Report(command)) => command.run(),
+            Some(Command::Compare(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

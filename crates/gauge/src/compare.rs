@@ -19,6 +19,7 @@ mod tail;
 mod tests;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io;
 
 use serde::Serialize;
@@ -34,6 +35,7 @@ pub use self::split::{FalseAlarms, false_alarms};
 pub use self::tail::Tail;
 use self::tail::Times;
 use crate::gate;
+use crate::ping::Point;
 use crate::report::Report;
 use crate::statistics::{Interval, Random};
 
@@ -163,8 +165,8 @@ pub struct ComparedRow {
     pub a_rounds: usize,
     /// B's rounds.
     pub b_rounds: usize,
-    /// B's median over A's.
-    pub ratio: f64,
+    /// B's median over A's; `None` where A's is 0.
+    pub ratio: Option<f64>,
     /// Lower end of its 95 % bootstrap interval; `None` below 6 rounds a side.
     pub ratio_low: Option<f64>,
     /// Upper end.
@@ -188,6 +190,69 @@ pub struct ComparedRow {
     /// The control moved by as much: the machine moved, not the product. `None` where nothing moved, or
     /// no control stands beside it.
     pub machine_moved: Option<bool>,
+}
+
+/// A figure of which both sides have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparedFigure {
+    /// Of the merged distributions.
+    Percentile(Point),
+    /// Arithmetic mean, of the same.
+    Mean,
+    /// Median over rounds.
+    Rate,
+}
+
+impl ComparedFigure {
+    /// Whether rows that count this have it.
+    #[must_use]
+    pub fn is_of(self, quantity: Quantity) -> bool {
+        match self {
+            Self::Percentile(_) | Self::Mean => quantity == Quantity::Time,
+            Self::Rate => quantity == Quantity::Rate,
+        }
+    }
+}
+
+impl fmt::Display for ComparedFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(point) => write!(f, "p{point}"),
+            Self::Mean => f.write_str("mean"),
+            Self::Rate => f.write_str("rate"),
+        }
+    }
+}
+
+impl Comparison {
+    /// B's figure over A's in row number `row`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, to be read after the figure's name: too few samples, of which side.
+    pub fn factor(&self, row: usize, figure: ComparedFigure) -> Result<f64, String> {
+        let (Some(compared), Some((a, b))) = (self.rows.get(row), self.times.get(row)) else {
+            return Err("is of no row".to_owned());
+        };
+        let of = |times: &Times, side: &str| {
+            let value = match figure {
+                ComparedFigure::Percentile(point) => times.percentile_ns(point),
+                ComparedFigure::Mean => times.mean_ns(),
+                ComparedFigure::Rate => Err("is of another kind of row".to_owned()),
+            };
+            value.map_err(|why| format!("of {side} {why}"))
+        };
+        let ratio = match figure {
+            ComparedFigure::Rate if compared.quantity == Quantity::Rate => {
+                compared.ratio.ok_or_else(|| "of A is 0".to_owned())?
+            }
+            _ => of(b, "B")? / of(a, "A")?,
+        };
+        match ratio.is_finite() {
+            true => Ok(ratio),
+            false => Err("of A is 0".to_owned()),
+        }
+    }
 }
 
 /// Puts B beside A. `None` where they have no row in common.
@@ -272,7 +337,7 @@ fn side_by_side(a: &Row, b: &Row) -> ComparedRow {
         b_median: b.samples.median().unwrap_or(0.0),
         a_rounds: a.samples.rounds().len(),
         b_rounds: b.samples.rounds().len(),
-        ratio: own.map_or(0.0, |(ratio, _)| ratio),
+        ratio: own.map(|(ratio, _)| ratio),
         ratio_low: low(&own),
         ratio_high: high(&own),
         p: shift
@@ -345,8 +410,8 @@ fn judge(row: &mut ComparedRow, a: &Row, b: &Row) {
 /// The test looks at trimmed means and the page shows medians: where they disagree, nothing is shown.
 fn direction(row: &ComparedRow, a: &Row, b: &Row) -> Verdict {
     let up = Shift::between(&a.samples, &b.samples).map(|shift| shift.log_ratio > 0.0);
-    let more = row.ratio > 1.0;
-    if row.ratio == 1.0 || up != Some(more) {
+    let more = row.ratio > Some(1.0);
+    if row.ratio == Some(1.0) || up != Some(more) {
         return Verdict::NoDifferenceShown;
     }
     match (row.quantity, more) {
@@ -365,13 +430,13 @@ fn machine_moved(row: &ComparedRow) -> Option<bool> {
         }
         Verdict::NoDifferenceShown | Verdict::CannotTell => false,
     };
-    let control = row.control_ratio.filter(|_| moved)?;
+    let (ratio, control) = row.ratio.zip(row.control_ratio).filter(|_| moved)?;
     let (low, high) = (row.control_low?, row.control_high?);
     // An interval around 1 is that of a machine that stood still, however wide.
     let stood_still = low <= 1.0 && 1.0 <= high;
-    let reaches = match row.ratio > 1.0 {
-        true => high >= row.ratio && control > 1.0,
-        false => low <= row.ratio && control < 1.0,
+    let reaches = match ratio > 1.0 {
+        true => high >= ratio && control > 1.0,
+        false => low <= ratio && control < 1.0,
     };
     Some(reaches && !stood_still)
 }
