@@ -23,6 +23,7 @@ use crate::started_at;
 /// boots there is a verdict only with several boots a side.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = "tautline compare [OPTIONS] A B\n       tautline compare [OPTIONS] --a RUN... --b RUN...",
     after_help = "Figures for --fail-if, B's over A's: percentiles such as p50, p99 or p99.9; mean; rate\n\n\
                   Examples:\n  tautline compare before.json after.json --fail-if 'p99 > 1.10x'\n  \
                   tautline compare --a old1 old2 old3 --b new1 new2 new3"
@@ -98,7 +99,12 @@ pub(crate) fn judged(compared: &mut Comparison, gates: &[Gate]) -> Exit {
         .collect();
     for gate in &compared.gates {
         if gate.outcome == Outcome::Undecided {
-            let why = gate.findings.join("; ");
+            let why = match gate.findings.as_slice() {
+                [first, more @ ..] if !more.is_empty() => {
+                    format!("{first}; and {} more", more.len())
+                }
+                findings => findings.concat(),
+            };
             say(format_args!(
                 "tautline: --fail-if '{}' cannot be decided: {why}",
                 gate.expression

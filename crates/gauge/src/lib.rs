@@ -1,6 +1,7 @@
 //! The measuring engine of Tautline.
 
 pub mod clock;
+pub mod command;
 pub mod compare;
 pub mod control;
 pub mod environment;

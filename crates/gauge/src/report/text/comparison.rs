@@ -36,22 +36,32 @@ fn page(comparison: &Comparison, table: fn(&Section<'_>) -> String) -> String {
 fn sides(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
-        let runs: Vec<String> = side
-            .runs
-            .iter()
-            .take(RUNS_NAMED)
-            .map(|run| match &run.label {
+        // A command that was run fifteen times is named once.
+        let mut names: Vec<(String, usize)> = Vec::new();
+        for run in &side.runs {
+            let name = match &run.label {
                 Some(label) => format!("{} \"{label}\"", run.name),
                 None => run.name.clone(),
-            })
-            .collect();
-        let more = side.runs.len() - runs.len();
-        let more = match more {
+            };
+            match names.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, times)) => *times += 1,
+                None => names.push((name, 1)),
+            }
+        }
+        let shown = names
+            .iter()
+            .take(RUNS_NAMED)
+            .map(|(name, times)| match times {
+                1 => name.clone(),
+                times => format!("{name} ({times} runs)"),
+            });
+        let shown: Vec<String> = shown.collect();
+        let more = match names.len() - shown.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         text.push_str(&wrapped(
-            &format!("{name}: {}{more}", runs.join(", ")),
+            &format!("{name}: {}{more}", shown.join(", ")),
             "   ",
         ));
     }
