@@ -226,13 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_says_less_than_the_same_rounds_in_any_order() {
+    fn neighbours_that_resemble_each_other_make_a_mean_scatter_more() {
         let mut trend = wobbling(100.0);
         trend.sort_by(f64::total_cmp);
-        let b = one_run(&wobbling(104.0));
-        let in_order = Shift::between(&one_run(&trend), &b).unwrap();
-        let mixed = Shift::between(&one_run(&wobbling(100.0)), &b).unwrap();
-        assert!(in_order.p > 2.0 * mixed.p, "{in_order:?} {mixed:?}");
+        assert_eq!(alike([&trend].into_iter()), MOST_ALIKE);
+        assert_eq!(alike([&wobbling(100.0)].into_iter()), 0.0);
+        assert_eq!(alike([&trend, &wobbling(100.0)].into_iter()), 0.0);
+        assert_eq!(inflation(0.0, 10), 1.0);
+        assert!((inflation(0.6, 10) - 3.2545).abs() < 1e-3);
     }
 
     #[test]

@@ -51,9 +51,9 @@ impl Parser {
             Token::Word(word) => word.strip_suffix('x'),
             Token::Operator(_) => None,
         });
-        words
-            .filter(|digits| !digits.is_empty())
-            .any(|digits| digits.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+        let mut words = words;
+        // An x that stands apart belongs to the number before it.
+        words.any(|digits| digits.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
     }
 
     /// All of the text.

@@ -357,7 +357,7 @@ fn closing(comparison: &Comparison) -> String {
 /// Reports of a side that are named; the others are counted.
 const RUNS_NAMED: usize = 4;
 /// What the other columns leave.
-const NAME_WIDTH: usize = WIDTH - 70;
+const NAME_WIDTH: usize = WIDTH - 74;
 
 #[cfg(test)]
 mod tests;
