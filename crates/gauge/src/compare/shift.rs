@@ -231,7 +231,7 @@ mod tests {
         trend.sort_by(f64::total_cmp);
         assert_eq!(alike([&trend].into_iter()), MOST_ALIKE);
         assert_eq!(alike([&wobbling(100.0)].into_iter()), 0.0);
-        assert_eq!(alike([&trend, &wobbling(100.0)].into_iter()), 0.0);
+        assert!(alike([&trend, &wobbling(100.0)].into_iter()) < 0.1);
         assert_eq!(inflation(0.0, 10), 1.0);
         assert!((inflation(0.6, 10) - 3.2545).abs() < 1e-3);
     }

@@ -5,6 +5,7 @@ use hdrhistogram::Histogram as Recorded;
 use super::*;
 use crate::gate::{Gate, Outcome};
 use crate::report::{Histogram, RoundPair, sample};
+use crate::statistics::Random;
 
 /// Rounds that wobble by two percent around a level, the same on both sides.
 const WOBBLE: [f64; 15] = [

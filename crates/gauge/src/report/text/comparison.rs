@@ -197,7 +197,7 @@ impl Section<'_> {
         for row in &self.rows {
             let mut cells = self.cells(row);
             // The names of a row are ours, but for what a server or a load was called.
-            cells[0] = cells[0].chars().take(NAME_WIDTH).collect();
+            cells[0] = ascii(&cells[0]).chars().take(NAME_WIDTH).collect();
             table.row(cells);
         }
         format!("{}\n{}", self.title(), table.render())
