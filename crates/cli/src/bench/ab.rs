@@ -24,7 +24,8 @@ use crate::values;
 pub(super) struct AbOptions {
     /// Compare two builds or settings instead: two commands for sh, each of which prints one report
     /// (--json -) on standard output. Every block runs A, B and A again once, in random order; what A
-    /// against itself comes to is the method's false alarms on this machine
+    /// against itself comes to is the method's false alarms on this machine. --fail-if then takes factors:
+    /// 'p99 > 1.10x'
     #[arg(
         long,
         num_args = 2,

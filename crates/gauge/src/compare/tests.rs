@@ -135,7 +135,10 @@ fn rounds_of_zero_make_no_verdict_and_no_number_that_is_none() {
 #[test]
 fn with_one_boot_each_whatever_moved_its_cause_is_not_shown() {
     let a = in_boot(run(25.0), Some("first"));
-    let row = product(&[a.clone()], &[in_boot(run(40.0), Some("second"))]);
+    let row = product(
+        std::slice::from_ref(&a),
+        &[in_boot(run(40.0), Some("second"))],
+    );
     assert_eq!(row.verdict, Verdict::DifferentBoots);
     assert_eq!(
         row.reason.as_deref(),
