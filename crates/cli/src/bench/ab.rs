@@ -81,6 +81,11 @@ impl BenchCommand {
             say(format_args!("tautline: {error}"));
         }
         if run.a.is_empty() || run.b.is_empty() {
+            if run.error.is_none() {
+                say(format_args!(
+                    "tautline: ended before the first block was whole: there is nothing to compare"
+                ));
+            }
             return Ok(signal.unwrap_or(Exit::Unavailable));
         }
         let mut compared = compare::compare(&run.a, &run.b).ok_or_else(no_common_row)?;
