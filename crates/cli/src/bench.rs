@@ -1,5 +1,6 @@
 //! `tautline bench`: its options, the plan made of them, the run, the report.
 
+mod ab;
 mod options;
 mod plan;
 
@@ -19,6 +20,9 @@ use crate::started_at;
 impl BenchCommand {
     /// Measures, reports, judges.
     pub(crate) fn run(self) -> Result<Exit, Failure> {
+        if let Some(commands) = &self.ab.ab {
+            return self.compare_commands(commands);
+        }
         let plan = self.plan().unwrap_or_else(|usage| usage.exit("bench"));
         let output = self.output();
         if output.print_duration {

@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use tautline_gauge::gate::Gate;
 
 use crate::bench::BenchCommand;
+use crate::compare::CompareCommand;
 use crate::env::EnvCommand;
 use crate::exit::{Exit, Failure, STATUSES};
 use crate::lagscope::{self, LagscopeCommand};
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Report(ReportCommand),
     Verify(VerifyCommand),
     Env(EnvCommand),
+    Compare(CompareCommand),
     Lagscope(LagscopeCommand),
     #[command(name = soak::PROCESS, hide = true)]
     SoakProcess(ProcessCommand),

@@ -4,6 +4,7 @@
 mod bench;
 mod bundle;
 mod cli;
+mod compare;
 mod course;
 mod env;
 mod exit;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
             Some(Command::Report(command)) => command.run(),
             Some(Command::Verify(command)) => command.run(),
             Some(Command::Env(command)) => command.run(),
+            Some(Command::Compare(command)) => command.run(),
             // clap prints the help itself when there is no argument at all.
             None => Ok(Exit::Good),
         }

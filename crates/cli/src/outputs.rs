@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use tautline_gauge::compare::{self, Comparison};
 use tautline_gauge::report::{Report, export, text};
 
 use crate::bundle::Evidence;
@@ -104,6 +105,37 @@ impl Outputs {
             }
         }
         first
+    }
+}
+
+/// Where a comparison goes.
+#[derive(Debug)]
+pub(crate) struct ComparisonOutputs {
+    json: Option<Output>,
+}
+
+impl ComparisonOutputs {
+    /// Opens what was asked for.
+    pub(crate) fn open(json: Option<&Path>) -> Result<Self, Failure> {
+        Ok(Self {
+            json: json.map(|path| Output::open("--json", path)).transpose()?,
+        })
+    }
+
+    /// Writes the document and the page; where the document takes standard output, the page goes to
+    /// standard error.
+    pub(crate) fn write(self, comparison: &Comparison, page: &str) -> Result<(), Failure> {
+        let Some(json) = self.json else {
+            return print(page.as_bytes()).map(|_| ());
+        };
+        let document = rendered(|to| compare::json(comparison, to))?;
+        if matches!(json, Output::Stdout) {
+            let _ = io::stderr().lock().write_all(page.as_bytes());
+            return json.write(&document);
+        }
+        let written = json.write(&document);
+        let printed = print(page.as_bytes()).map(|_| ());
+        written.and(printed)
     }
 }
 

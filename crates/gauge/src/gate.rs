@@ -4,6 +4,7 @@
 //! measured never passes: a percentile with too few samples, or a gate that no row answers, leaves the
 //! gate undecided, which is no success either.
 
+mod factor;
 mod figure;
 mod parse;
 
@@ -11,23 +12,34 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::figure::{Figure, Row};
+use self::factor::Factor;
+use self::figure::{Figure, Labels, Row};
+use crate::compare::Comparison as Compared;
 use crate::report::Report;
 
 /// One parsed `--fail-if`: alternatives (`or`) of conditions that hold together (`and`).
 #[derive(Debug, Clone)]
 pub struct Gate {
     text: String,
-    alternatives: Vec<Alternative>,
+    conditions: Conditions,
+}
+
+/// A gate is on one run or on two.
+#[derive(Debug, Clone)]
+enum Conditions {
+    /// Figures of a report against bounds: `p99 > 200us`.
+    Figures(Vec<Alternative<Comparison>>),
+    /// Figures of one side against the other's: `p99 > 1.10x`.
+    Factors(Vec<Alternative<Factor>>),
 }
 
 /// Conditions joined by `and`, all met by the same row.
 #[derive(Debug, Clone)]
-struct Alternative {
+struct Alternative<C> {
     /// Which rows: `transport == tcp and payload <= 1Ki`.
     selectors: Vec<Selector>,
     /// What to find in them.
-    comparisons: Vec<Comparison>,
+    comparisons: Vec<C>,
 }
 
 #[derive(Debug, Clone)]
@@ -158,7 +170,11 @@ impl Gate {
     ///
     /// Names the first figure that none of the tables has.
     pub fn check(&self, made: Tables) -> Result<(), GateError> {
-        for alternative in &self.alternatives {
+        let alternatives = match &self.conditions {
+            Conditions::Figures(alternatives) => alternatives,
+            Conditions::Factors(_) => return Err(GateError(NEEDS_TWO.to_owned())),
+        };
+        for alternative in alternatives {
             let needed = alternative.tables();
             if !needed.common(made).names().is_empty() {
                 continue;
@@ -182,9 +198,46 @@ impl Gate {
     pub fn judge(&self, report: &Report) -> Verdict {
         let mut failed = Vec::new();
         let mut undecided = Vec::new();
-        for alternative in &self.alternatives {
-            alternative.judge(report, &mut failed, &mut undecided);
+        match &self.conditions {
+            Conditions::Figures(alternatives) => {
+                for alternative in alternatives {
+                    alternative.judge(report, &mut failed, &mut undecided);
+                }
+            }
+            Conditions::Factors(_) => undecided.push(NEEDS_TWO.to_owned()),
         }
+        self.verdict(failed, undecided)
+    }
+
+    /// Refuses a gate that two runs beside each other cannot answer.
+    ///
+    /// # Errors
+    ///
+    /// When its bounds are no factors.
+    pub fn check_factors(&self) -> Result<(), GateError> {
+        match self.conditions {
+            Conditions::Factors(_) => Ok(()),
+            Conditions::Figures(_) => Err(GateError(NEEDS_FACTORS.to_owned())),
+        }
+    }
+
+    /// What a comparison says about this gate.
+    #[must_use]
+    pub fn judge_factors(&self, compared: &Compared) -> Verdict {
+        let mut failed = Vec::new();
+        let mut undecided = Vec::new();
+        match &self.conditions {
+            Conditions::Figures(_) => undecided.push(NEEDS_FACTORS.to_owned()),
+            Conditions::Factors(alternatives) => {
+                for alternative in alternatives {
+                    alternative.judge_factors(compared, &mut failed, &mut undecided);
+                }
+            }
+        }
+        self.verdict(failed, undecided)
+    }
+
+    fn verdict(&self, failed: Vec<String>, undecided: Vec<String>) -> Verdict {
         let (outcome, findings) = if !failed.is_empty() {
             (Outcome::Failed, failed)
         } else if !undecided.is_empty() {
@@ -200,7 +253,7 @@ impl Gate {
     }
 }
 
-impl Alternative {
+impl Alternative<Comparison> {
     fn tables(&self) -> Tables {
         let mut tables = Tables {
             latency: true,
@@ -275,7 +328,11 @@ impl Alternative {
                     .filter(|_| tables.stream)
                     .map(Row::Streamed),
             )
-            .filter(|row| self.selectors.iter().all(|selector| selector.takes(row)))
+            .filter(|row| {
+                self.selectors
+                    .iter()
+                    .all(|selector| selector.takes(&row.labels()))
+            })
             .collect();
         if rows.is_empty() {
             undecided.push(format!(
@@ -320,19 +377,19 @@ impl Alternative {
 }
 
 impl Selector {
-    fn takes(&self, row: &Row<'_>) -> bool {
+    fn takes(&self, row: &Labels<'_>) -> bool {
         match self {
             Self::Word { key, equal, value } => {
                 let word = match key {
-                    Key::Transport => Some(row.transport()),
-                    Key::Strategy => row.strategy(),
-                    Key::Driver => row.driver(),
-                    Key::Load => row.load(),
+                    Key::Transport => row.transport,
+                    Key::Strategy => row.strategy,
+                    Key::Driver => row.driver,
+                    Key::Load => row.load,
                 };
                 (word == Some(value.as_str())) == *equal
             }
             Self::Payload { operator, bytes } => {
-                operator.holds(row.payload_bytes() as f64, *bytes as f64)
+                operator.holds(row.payload_bytes as f64, *bytes as f64)
             }
         }
     }
@@ -369,6 +426,9 @@ impl fmt::Display for Operator {
         })
     }
 }
+
+const NEEDS_TWO: &str = "a factor such as 1.10x is of two runs: it is for compare and bench --ab";
+const NEEDS_FACTORS: &str = "two runs are held against each other by a factor such as 1.10x";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,8 @@
 
 pub mod bundle;
 pub mod clock;
+pub mod command;
+pub mod compare;
 pub mod control;
 pub mod environment;
 pub mod evidence;

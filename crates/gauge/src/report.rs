@@ -94,6 +94,22 @@ pub struct Report {
     pub error: Option<String>,
 }
 
+impl Report {
+    /// The servers elsewhere that the tables of `bench` were measured against, each once.
+    pub(crate) fn servers_elsewhere(&self) -> Vec<&str> {
+        let latency = self.latency.iter().map(|row| &row.address);
+        let strategy = self.strategy.iter().map(|row| &row.address);
+        let mut servers: Vec<&str> = latency
+            .chain(strategy)
+            .filter_map(|address| address.as_deref())
+            .collect();
+        // The rows of one transport follow each other within each table.
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+}
+
 /// The clock used and what reading it costs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Clock {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueHint};
 use tautline::{Address, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Transport};
 
+use super::ab::AbOptions;
 use crate::options::{OUT, Output, Place, Usage, after_help};
 use crate::outputs::CsvTable;
 use crate::values;
@@ -36,6 +37,8 @@ pub(crate) struct BenchCommand {
     pub(super) place: Place,
     #[command(flatten)]
     pub(super) rows: Rows,
+    #[command(flatten)]
+    pub(super) ab: AbOptions,
     #[command(flatten)]
     pub(super) output: Output,
     #[command(flatten)]

@@ -167,7 +167,7 @@ impl StrategyOptions {
 }
 
 /// 32 bits are seeds enough, and a number that every reader of JSON keeps whole.
-fn new_seed() -> u64 {
+pub(super) fn new_seed() -> u64 {
     RandomState::new().hash_one(0_u8) >> 32
 }
 

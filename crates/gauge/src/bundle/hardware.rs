@@ -105,7 +105,8 @@ fn routes(report: &Report) -> Vec<Route> {
     peers.extend(soak.and_then(|soak| soak.setting.address.as_deref()));
     let bench =
         !report.latency.is_empty() || !report.strategy.is_empty() || !report.udp_smoke.is_empty();
-    if bench {
+    peers.extend(report.servers_elsewhere());
+    if bench && peers.is_empty() {
         peers.push("127.0.0.1");
     }
     let mut routes: Vec<Route> = Vec::new();

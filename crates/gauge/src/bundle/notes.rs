@@ -139,6 +139,10 @@ impl Page {
         self.fact("measured at UTC", Some(&report.started_at));
         self.fact("command", Some(report.command_line.join(" ")));
         self.fact("label", report.label.as_ref());
+        let servers = report.servers_elsewhere();
+        if !servers.is_empty() {
+            self.fact("servers elsewhere", Some(servers.join(" ")));
+        }
     }
 
     fn machine(&mut self, hardware: &Hardware) {
@@ -289,10 +293,12 @@ impl Page {
             files.join(", ")
         ));
         if !report.latency.is_empty() {
-            self.item(
+            self.item(if report.evidence.loopback {
                 "Latencies are round trips of local echoes, in microseconds: there is no card and no \
-                 wire in them.",
-            );
+                 wire in them."
+            } else {
+                "Latencies are round trips to the server elsewhere, in microseconds."
+            });
         }
         if !report.strategy.is_empty() {
             self.item("Strategies were measured one way, from an unpaced producer.");

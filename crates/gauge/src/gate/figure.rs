@@ -390,7 +390,27 @@ pub(super) fn by_table() -> String {
     )
 }
 
+/// What chooses a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Labels<'a> {
+    pub(super) transport: Option<&'a str>,
+    pub(super) strategy: Option<&'a str>,
+    pub(super) driver: Option<&'a str>,
+    pub(super) load: Option<&'a str>,
+    pub(super) payload_bytes: usize,
+}
+
 impl<'a> Row<'a> {
+    pub(super) fn labels(&self) -> Labels<'_> {
+        Labels {
+            transport: Some(self.transport()),
+            strategy: self.strategy(),
+            driver: self.driver(),
+            load: self.load(),
+            payload_bytes: self.payload_bytes(),
+        }
+    }
+
     /// The row of the latency table, with the driver whose figures it shows.
     pub(super) fn shown(row: &'a LatencyRow) -> Self {
         let driver = row.driver.as_deref().unwrap_or_default();

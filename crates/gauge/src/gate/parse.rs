@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::factor::Factor;
 use super::figure::Figure;
-use super::{Alternative, Comparison, Gate, GateError, Key, Operator, Selector};
+use super::{Alternative, Comparison, Conditions, Gate, GateError, Key, Operator, Selector};
 use crate::quantity;
 
 impl FromStr for Gate {
@@ -13,25 +14,24 @@ impl FromStr for Gate {
     /// `FIGURE OP VALUE [and|or …]`, `and` binding closer. Also `transport`, `strategy`, `driver` and
     /// `payload` to choose rows.
     fn from_str(text: &str) -> Result<Self, GateError> {
-        let mut parser = Parser {
+        let parser = Parser {
             tokens: tokens(text)?,
             at: 0,
         };
-        let mut alternatives = vec![parser.alternative()?];
-        while parser.take_word("or") {
-            alternatives.push(parser.alternative()?);
-        }
-        match parser.next() {
-            None => Ok(Self {
-                text: text.trim().to_owned(),
-                alternatives,
-            }),
-            Some(token) => Err(GateError(format!(
-                "expected 'and' or 'or' before '{token}'"
-            ))),
-        }
+        let conditions = if parser.has_factor() {
+            Conditions::Factors(parser.alternatives(Factor::read, |_| Ok(()))?)
+        } else {
+            Conditions::Figures(parser.alternatives(comparison, of_one_table)?)
+        };
+        Ok(Self {
+            text: text.trim().to_owned(),
+            conditions,
+        })
     }
 }
+
+/// A comparison from the name of a figure, an operator and a value.
+type Read<C> = fn(&str, Operator, &str) -> Result<C, GateError>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
@@ -45,13 +45,47 @@ struct Parser {
 }
 
 impl Parser {
-    fn alternative(&mut self) -> Result<Alternative, GateError> {
+    /// Whether a bound is a factor, which makes the gate one on two runs.
+    fn has_factor(&self) -> bool {
+        let words = self.tokens.iter().filter_map(|token| match token {
+            Token::Word(word) => word.strip_suffix('x'),
+            Token::Operator(_) => None,
+        });
+        let mut words = words;
+        // An x that stands apart belongs to the number before it.
+        words.any(|digits| digits.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+    }
+
+    /// All of the text.
+    fn alternatives<C>(
+        mut self,
+        read: Read<C>,
+        check: fn(&Alternative<C>) -> Result<(), GateError>,
+    ) -> Result<Vec<Alternative<C>>, GateError> {
+        let mut alternatives = Vec::new();
+        loop {
+            let alternative = self.alternative(read)?;
+            check(&alternative)?;
+            alternatives.push(alternative);
+            if !self.take_word("or") {
+                break;
+            }
+        }
+        match self.next() {
+            None => Ok(alternatives),
+            Some(token) => Err(GateError(format!(
+                "expected 'and' or 'or' before '{token}'"
+            ))),
+        }
+    }
+
+    fn alternative<C>(&mut self, read: Read<C>) -> Result<Alternative<C>, GateError> {
         let mut alternative = Alternative {
             selectors: Vec::new(),
             comparisons: Vec::new(),
         };
         loop {
-            self.condition(&mut alternative)?;
+            self.condition(&mut alternative, read)?;
             if !self.take_word("and") {
                 break;
             }
@@ -61,17 +95,14 @@ impl Parser {
                 "it chooses rows and compares no figure of them".to_owned(),
             ));
         }
-        let tables = alternative.tables();
-        if tables.names().is_empty() {
-            return Err(GateError(format!(
-                "'{}': no row has all of it, 'and' joins figures of one table",
-                alternative.text()
-            )));
-        }
         Ok(alternative)
     }
 
-    fn condition(&mut self, alternative: &mut Alternative) -> Result<(), GateError> {
+    fn condition<C>(
+        &mut self,
+        alternative: &mut Alternative<C>,
+        read: Read<C>,
+    ) -> Result<(), GateError> {
         let name = self.word("a figure")?;
         let operator = match self.next() {
             Some(Token::Operator(operator)) => operator,
@@ -98,7 +129,7 @@ impl Parser {
                 return Ok(());
             }
             _ => {
-                let comparison = comparison(&name, operator, &value)?;
+                let comparison = read(&name, operator, &value)?;
                 alternative.comparisons.push(comparison);
                 return Ok(());
             }
@@ -147,6 +178,16 @@ impl Parser {
         let token = self.tokens.get(self.at).cloned();
         self.at += 1;
         token
+    }
+}
+
+fn of_one_table(alternative: &Alternative<Comparison>) -> Result<(), GateError> {
+    match alternative.tables().names().is_empty() {
+        false => Ok(()),
+        true => Err(GateError(format!(
+            "'{}': no row has all of it, 'and' joins figures of one table",
+            alternative.text()
+        ))),
     }
 }
 

@@ -23,6 +23,9 @@ impl Point {
         Self::billionths(999_990_000),
     ];
 
+    /// The 99th.
+    pub const P99: Self = Self::billionths(990_000_000);
+
     const fn billionths(billionths: u64) -> Self {
         Self { billionths }
     }

@@ -1,6 +1,7 @@
 //! The page for a terminal: plain ASCII, at most 100 columns, figures right-aligned, nothing but the
 //! report in it. It ends with the three gravest doubts and the next command to type.
 
+pub mod comparison;
 pub(crate) mod figures;
 mod head;
 mod latency;

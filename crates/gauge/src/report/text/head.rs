@@ -87,15 +87,7 @@ pub(in crate::report) fn machine(environment: &Environment) -> String {
 
 /// The servers elsewhere that the tables were measured against, and who they are.
 fn against(section: &mut Section, report: &Report) {
-    let latency = report.latency.iter().map(|row| &row.address);
-    let strategy = report.strategy.iter().map(|row| &row.address);
-    let mut addresses: Vec<&str> = latency
-        .chain(strategy)
-        .filter_map(|address| address.as_deref())
-        .collect();
-    // The rows of one transport follow each other within each table.
-    addresses.sort_unstable();
-    addresses.dedup();
+    let addresses = report.servers_elsewhere();
     let Some(peer) = report.peer.as_ref().filter(|_| !addresses.is_empty()) else {
         return;
     };
