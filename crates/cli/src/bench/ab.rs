@@ -38,9 +38,16 @@ pub(super) struct AbOptions {
     )]
     pub(super) ab: Option<Vec<String>>,
 
-    /// Blocks of --ab, from 8 on with verdicts [default: 15]
-    #[arg(long, value_name = "N", requires = "ab", value_parser = values::times, help_heading = AB)]
-    pub(super) blocks: Option<usize>,
+    /// Blocks of --ab, from 8 on with verdicts
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = BLOCKS,
+        requires = "ab",
+        value_parser = values::times,
+        help_heading = AB
+    )]
+    pub(super) blocks: usize,
 }
 
 /// The three that take turns in a block.
@@ -103,7 +110,7 @@ impl BenchCommand {
     /// How many blocks.
     fn check_ab(&self) -> Result<usize, Usage> {
         self.output.fail_if.iter().try_for_each(check)?;
-        match self.ab.blocks.unwrap_or(BLOCKS) {
+        match self.ab.blocks {
             0 => Err(Usage::new("--blocks: 0 is not within 1 to 1000")),
             blocks if blocks > MOST_BLOCKS => Err(Usage::new(format_args!(
                 "--blocks: {blocks} is not within 1 to {MOST_BLOCKS}"
