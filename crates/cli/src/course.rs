@@ -6,6 +6,7 @@ use tautline_gauge::environment::{self, Environment, Evidence};
 use tautline_gauge::gate::{Gate, Outcome};
 use tautline_gauge::report::{self, Clock, PlacementRecord, Report};
 
+use crate::bundle;
 use crate::exit::{Exit, say};
 use crate::started_at;
 
@@ -34,6 +35,7 @@ pub(crate) fn report(
     Report {
         schema: report::SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
+        commit: Some(bundle::build().commit).filter(|commit| commit != "unknown"),
         command_line: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),

@@ -42,6 +42,9 @@ pub struct Report {
     pub schema: Cow<'static, str>,
     /// The version of the program that wrote it.
     pub version: Cow<'static, str>,
+    /// The commit that program was built from.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// The command as it was typed.
     pub command_line: Vec<String>,
     /// Wall clock at the start, RFC 3339 in UTC; a label, never used for arithmetic.

@@ -32,7 +32,7 @@ pub(super) struct AbOptions {
         value_names = ["CMD_A", "CMD_B"],
         conflicts_with_all = [
             "quick", "transports", "sizes", "repeats", "bind", "LatencyOptions", "StrategyOptions",
-            "Place", "Rows", "print_duration", "label"
+            "Place", "Rows", "print_duration", "label", "out", "archive", "platform", "run_id", "to"
         ],
         help_heading = AB
     )]

@@ -44,6 +44,7 @@ type Fact = fn(&Report) -> String;
 
 const FACTS: &[(&str, Fact)] = &[
     ("version", |r| r.version.to_string()),
+    ("commit", |r| word(&r.commit)),
     ("kernel", |r| word(&r.environment.kernel.release)),
     ("kernel build", |r| word(&r.environment.kernel.version)),
     ("preemption", |r| word(&r.environment.kernel.preemption)),

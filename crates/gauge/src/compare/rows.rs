@@ -147,7 +147,8 @@ impl Found<'_> {
         });
     }
 
-    /// A stream is its own round.
+    /// The seconds of a stream are its rounds, at the rate at which the kernel took its messages; one of
+    /// less than two is its own round.
     fn stream(&mut self, row: &StreamRow) {
         let names = Names {
             transport: Some(row.transport.clone()),
@@ -159,7 +160,14 @@ impl Found<'_> {
             ..Names::of(Table::Stream)
         };
         let at = self.row(names, Quantity::Rate);
-        let rounds = row.mib_per_s.into_iter().collect();
+        let mib = row.payload_bytes as f64 / f64::from(1 << 20);
+        let seconds = row.slices.iter().filter(|slice| slice.seconds > 0.0);
+        let mut rounds: Vec<f64> = seconds
+            .map(|slice| slice.written as f64 * mib / slice.seconds)
+            .collect();
+        if rounds.len() < 2 {
+            rounds = row.mib_per_s.into_iter().collect();
+        }
         self.rows[at].samples.add(self.boot_id, rounds);
     }
 

@@ -61,6 +61,7 @@ pub(crate) fn report() -> Report {
     Report {
         schema: SCHEMA.into(),
         version: "0.1.0".into(),
+        commit: Some("2a6b4c4d1db4bb797052cfe2bb6fe1ec8faf5f8c".to_owned()),
         command_line: ["tautline", "bench"].map(str::to_owned).to_vec(),
         started_at: "2026-08-30T12:46:06Z".to_owned(),
         label: Some("as delivered".to_owned()),
