@@ -54,7 +54,7 @@ fn platform(contents: &Contents<'_>) -> String {
         .or_else(|| jetson.and_then(|jetson| jetson.model.as_ref()))
         .or(environment.board.as_ref())
         .or(environment.cpu.model.as_ref());
-    named.map_or_else(|| UNKNOWN.to_owned(), |name| one_line(name))
+    named.cloned().unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// The same for the name of a file.
