@@ -308,7 +308,7 @@ pub struct RoundPair {
     pub product: f64,
 }
 
-/// One run of one latency cell: a row of the CSV, in the seed's columns.
+/// One run of one latency cell: a row of the CSV.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LatencyRun {
     /// Which run, from 0.

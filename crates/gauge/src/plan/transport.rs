@@ -1,0 +1,61 @@
+//! The transports that `bench` measures, as they are typed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{DATAGRAM_PAYLOAD_LIMIT_BYTES, PlanError, STREAM_PAYLOAD_LIMIT_BYTES, one_of};
+
+/// The transports that `bench` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// TCP over loopback.
+    Tcp,
+    /// UDP over loopback.
+    Udp,
+    /// Unix stream sockets.
+    Uds,
+}
+
+impl Transport {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Uds];
+
+    /// The name in addresses, options and reports.
+    pub fn token(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Uds => "uds",
+        }
+    }
+
+    /// Bytes that the framing adds to each payload: the 4-byte prefix on byte streams.
+    pub fn overhead_bytes(self) -> usize {
+        match self {
+            Self::Tcp | Self::Uds => 4,
+            Self::Udp => 0,
+        }
+    }
+
+    /// The largest payload that this transport carries in one message here.
+    pub fn payload_limit_bytes(self) -> usize {
+        match self {
+            Self::Tcp | Self::Uds => STREAM_PAYLOAD_LIMIT_BYTES,
+            Self::Udp => DATAGRAM_PAYLOAD_LIMIT_BYTES,
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.token())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        one_of("--transports", text, &Self::ALL, Self::token)
+    }
+}
