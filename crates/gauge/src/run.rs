@@ -5,6 +5,7 @@
 
 mod addresses;
 mod latency;
+mod meter;
 mod remote;
 mod site;
 mod smoke;
@@ -15,9 +16,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use self::addresses::Addresses;
+use self::meter::{Budget, Meter};
 use self::site::Site;
 pub(crate) use self::smoke::HOPELESS as SMOKE_HOPELESS;
 use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
@@ -289,12 +290,8 @@ impl Bench<'_> {
                 run + 1,
                 plan.runs
             );
-            let (bound, start) = (plan.run_bound(), Instant::now());
-            self.meter.begin(name, bound);
-            let mut tick = |_| {
-                self.meter
-                    .tick(start.elapsed().as_secs_f64() / bound.as_secs_f64())
-            };
+            self.meter.begin(name, plan.run_bound());
+            let mut tick = |_| self.meter.tick_by_the_clock();
             let outcome = supervise(&pulse, self.stop, &mut tick, move || {
                 strategy::measure(&site, &own, strategy, slice, &mut random)
             })
@@ -307,7 +304,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether to begin another run.
     fn smoke_table(
         &mut self,
         plan: &SmokePlan,
@@ -334,15 +330,11 @@ impl Bench<'_> {
         for path in smoke::PATHS {
             let site = self.site(Transport::Udp, payload_bytes);
             let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
-            let (bound, start) = (plan.path_bound(payload_bytes), Instant::now());
             self.meter.begin(
                 format!("smoke udp {payload_bytes} B, {}", path.token()),
-                bound,
+                plan.path_bound(payload_bytes),
             );
-            let mut tick = |_| {
-                self.meter
-                    .tick(start.elapsed().as_secs_f64() / bound.as_secs_f64())
-            };
+            let mut tick = |_| self.meter.tick_by_the_clock();
             let outcome = supervise(&pulse, self.stop, &mut tick, move || {
                 smoke::measure(&site, &own, path)
             })
@@ -354,6 +346,7 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Whether to begin another run.
     fn go_on(&self, broken: Option<Broken>) -> Result<(), BenchError> {
         match broken {
             Some(broken) => Err(broken.into()),
@@ -382,31 +375,6 @@ impl Bench<'_> {
             addresses: Arc::clone(self.addresses),
             pulse: Arc::new(pulse),
         }
-    }
-}
-
-/// Shares what is left of a budget among the runs that are left, so that one that was quick leaves more
-/// to the others.
-#[derive(Debug)]
-struct Budget {
-    deadline: Option<Instant>,
-    runs_left: u32,
-}
-
-impl Budget {
-    fn new(budget: Option<Duration>, runs: usize) -> Self {
-        Self {
-            deadline: budget.map(|budget| Instant::now() + budget),
-            runs_left: u32::try_from(runs).unwrap_or(u32::MAX),
-        }
-    }
-
-    fn next_slice(&mut self) -> Option<Duration> {
-        let deadline = self.deadline?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let slice = left / self.runs_left.max(1);
-        self.runs_left = self.runs_left.saturating_sub(1);
-        Some(slice)
     }
 }
 
@@ -446,48 +414,6 @@ impl Site {
             true => format!("{cell}: nothing arrived for {} s", SILENCE_LIMIT.as_secs()),
             false => format!("{cell}: {why}"),
         })
-    }
-}
-
-/// Turns what is done into progress. A run weighs what the plan's bound says it takes.
-struct Meter<'a> {
-    report: &'a mut dyn FnMut(Progress),
-    whole: Duration,
-    before: Duration,
-    current: Duration,
-    cell: String,
-}
-
-impl<'a> Meter<'a> {
-    fn new(plan: &Plan, report: &'a mut dyn FnMut(Progress)) -> Self {
-        Self {
-            report,
-            whole: plan.duration_bound(),
-            before: Duration::ZERO,
-            current: Duration::ZERO,
-            cell: String::new(),
-        }
-    }
-
-    fn begin(&mut self, cell: String, bound: Duration) {
-        self.cell = cell;
-        self.current = bound;
-        self.tick(0.0);
-    }
-
-    /// So much of the current run is done.
-    fn tick(&mut self, share: f64) {
-        let done = self.before.as_secs_f64() + self.current.as_secs_f64() * share.min(1.0);
-        let whole = self.whole.as_secs_f64().max(f64::MIN_POSITIVE);
-        (self.report)(Progress {
-            done: (done / whole).min(1.0),
-            cell: self.cell.clone(),
-        });
-    }
-
-    fn end(&mut self) {
-        self.before += self.current;
-        self.current = Duration::ZERO;
     }
 }
 
