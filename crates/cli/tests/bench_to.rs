@@ -2,58 +2,18 @@
 
 mod program;
 mod schema;
-
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStdout, Stdio};
+mod serving;
 
 use program::Program;
 use schema::json;
-use tempfile::TempDir;
+use serving::Serving;
 
-/// A server on all transports, ended when the test is over.
-struct Serving {
-    child: Child,
-    addresses: Vec<String>,
-    _page: BufReader<ChildStdout>,
-    _folder: TempDir,
-}
-
-impl Serving {
-    fn start() -> Self {
-        let Program {
-            mut command,
-            folder,
-        } = Program::new("serve tcp://127.0.0.1:0 udp://127.0.0.1:0", &[]);
-        let mut child = command
-            .arg(format!("uds://{}", folder.path().join("s").display()))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut page = BufReader::new(child.stdout.take().unwrap());
-        // "listening on ADDRESS (unauthenticated)"; the lines behind are left in the pipe.
-        let address = |line: String| line.split_whitespace().nth(2).unwrap().to_owned();
-        let lines = page.by_ref().lines().take(3).map(Result::unwrap);
-        let addresses = lines.map(address).collect();
-        Self {
-            child,
-            addresses,
-            _page: page,
-            _folder: folder,
-        }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// The socket lies in the folder that the server was started in.
+const SERVE: &str = "serve tcp://127.0.0.1:0 udp://127.0.0.1:0 uds://s";
 
 #[test]
 fn both_tables_are_a_page_and_a_document_that_name_the_server() {
-    let serving = Serving::start();
+    let serving = Serving::start(SERVE);
     let to = serving.addresses.join(",");
     for (table, words) in [
         (
@@ -84,7 +44,7 @@ fn both_tables_are_a_page_and_a_document_that_name_the_server() {
 
 #[test]
 fn what_only_our_own_server_knows_is_empty_in_the_csv() {
-    let serving = Serving::start();
+    let serving = Serving::start(SERVE);
     let words = format!(
         "bench strategy --to {} --strategies reliable --sizes 64 --repeats 1 -t 20ms --csv -",
         serving.addresses[0]

@@ -1,62 +1,18 @@
 //! `tautline serve` and `tautline stream` as their users and scripts meet them.
 
 mod program;
+mod serving;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use program::{Finished, Program, signal};
-use tempfile::TempDir;
-
-/// A server at work.
-struct Serving {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    folder: TempDir,
-    addresses: Vec<String>,
-    said: String,
-}
+use serving::Serving;
 
 impl Serving {
-    /// Starts it and waits until it says that it listens.
-    fn start(words: &str) -> Self {
-        let Program {
-            mut command,
-            folder,
-        } = Program::new(words, &[]);
-        let mut child = command
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let (mut addresses, mut said) = (Vec::new(), String::new());
-        loop {
-            let mut line = String::new();
-            let length = stdout.read_line(&mut line).unwrap();
-            said.push_str(&line);
-            if let Some(address) = line.strip_prefix("listening on ") {
-                let address = address.strip_suffix(" (unauthenticated)\n").unwrap();
-                addresses.push(address.to_owned());
-            } else {
-                assert!(length > 0, "{said}");
-                break;
-            }
-        }
-        Self {
-            child,
-            stdout,
-            folder,
-            addresses,
-            said,
-        }
-    }
-
     fn connect(&self) -> TcpStream {
         let address = self.addresses[0].strip_prefix("tcp://").unwrap();
         let stream = TcpStream::connect(address).unwrap();
@@ -70,7 +26,7 @@ impl Serving {
     fn ended(mut self) -> (i32, String, String) {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
-        let finished = Finished::wait(self.child, &self.folder);
+        let finished = Finished::wait(self.child.take().unwrap(), &self.folder);
         assert_eq!(finished.left, Vec::<String>::new());
         (finished.status, rest, finished.stderr)
     }
@@ -92,7 +48,7 @@ fn sigterm_ends_it_with_a_summary_and_nothing_left_behind() {
         assert!(serving.said.contains("Nobody has to prove who they are"));
         let mut stream = serving.connect();
         exchange(&mut stream);
-        signal(name, serving.child.id());
+        signal(name, serving.pid());
         let (status, rest, stderr) = serving.ended();
         assert_eq!((status, stderr.as_str()), (0, ""));
         assert!(rest.starts_with("served for "), "{rest}");
@@ -107,7 +63,7 @@ fn a_unix_socket_is_gone_with_the_server() {
     let path = folder.path().join("s");
     let serving = Serving::start(&format!("serve uds://{}", path.display()));
     UnixStream::connect(&path).unwrap();
-    signal("TERM", serving.child.id());
+    signal("TERM", serving.pid());
     assert_eq!(serving.ended().0, 0);
     assert!(!path.exists());
 }
@@ -145,7 +101,7 @@ fn the_ready_file_tells_the_addresses_while_it_serves() {
         std::thread::yield_now();
     };
     assert_eq!(told, format!("{}\n", serving.addresses[0]));
-    signal("TERM", serving.child.id());
+    signal("TERM", serving.pid());
     assert_eq!(serving.ended().0, 0);
     assert!(!path.exists());
 }
@@ -178,7 +134,7 @@ fn who_is_refused_is_told_on_standard_error() {
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    signal("TERM", serving.child.id());
+    signal("TERM", serving.pid());
     let (status, rest, stderr) = serving.ended();
     assert_eq!(status, 0);
     assert!(rest.contains("refused 1,"), "{rest}");

@@ -4,59 +4,21 @@
 mod namespaces;
 mod program;
 mod schema;
+mod serving;
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::Stdio;
 
 use program::{Finished, Program, signal};
 use schema::json;
-use tempfile::TempDir;
-
-/// A server, ended when the test is over.
-struct Serving {
-    child: Child,
-    address: String,
-    _stdout: BufReader<ChildStdout>,
-    _folder: TempDir,
-}
-
-impl Serving {
-    fn start(words: &str) -> Self {
-        let Program {
-            mut command,
-            folder,
-        } = Program::new(words, &[]);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).unwrap().to_owned();
-        Self {
-            child,
-            address,
-            _stdout: stdout,
-            _folder: folder,
-        }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use serving::Serving;
 
 #[test]
 fn a_stream_is_a_page_and_a_document() {
     let serving = Serving::start("serve tcp://127.0.0.1:0");
     let words = format!(
         "stream {} --size 64,1Ki -t 0.1 --every 0.1 --json - --fail-if lost>0",
-        serving.address
+        serving.addresses[0]
     );
     let finished = Program::new(&words, &[]).run().ended_with(0);
     let document = json(&finished.stdout);
@@ -66,7 +28,7 @@ fn a_stream_is_a_page_and_a_document() {
     let sizes: Vec<_> = rows.iter().map(|row| &row["payload_bytes"]).collect();
     assert_eq!(sizes, [64, 1024]);
     for row in rows {
-        assert_eq!(row["address"], serving.address);
+        assert_eq!(row["address"], serving.addresses[0]);
         assert_eq!(row["strategy"], "reliable");
         assert_eq!(row["accepted"], row["delivered"]);
         assert!(row["gbit_per_s"].as_f64() > Some(0.0));
@@ -86,7 +48,7 @@ fn a_gate_that_fails_is_status_1() {
     let serving = Serving::start("serve udp://127.0.0.1:0");
     let words = format!(
         "stream {} --size 32 -t 0.1 --rate 100 --fail-if delivered<1000",
-        serving.address
+        serving.addresses[0]
     );
     let finished = Program::new(&words, &[]).run().ended_with(1);
     assert!(
@@ -99,7 +61,7 @@ fn a_gate_that_fails_is_status_1() {
 #[test]
 fn a_signal_ends_it_with_its_report() {
     let serving = Serving::start("serve tcp://127.0.0.1:0");
-    let words = format!("stream {} -t 36000 --every 0.1", serving.address);
+    let words = format!("stream {} -t 36000 --every 0.1", serving.addresses[0]);
     let Program {
         mut command,
         folder,
@@ -123,7 +85,7 @@ fn a_signal_ends_it_with_its_report() {
 #[test]
 fn a_server_that_is_killed_leaves_a_partial_report() {
     let serving = Serving::start("serve tcp://127.0.0.1:0");
-    let words = format!("stream {} -t 60 --every 0.1", serving.address);
+    let words = format!("stream {} -t 60 --every 0.1", serving.addresses[0]);
     let Program {
         mut command,
         folder,
