@@ -94,7 +94,7 @@ pub(crate) struct Output {
     pub(crate) run_id: Option<String>,
 
     /// A name for the run, kept in the report
-    #[arg(long, value_name = "TEXT", help_heading = OUT)]
+    #[arg(long, value_name = "TEXT", value_parser = values::text, help_heading = OUT)]
     pub(crate) label: Option<String>,
 }
 

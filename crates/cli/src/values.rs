@@ -54,6 +54,14 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     whole(quantity::size(text))
 }
 
+/// A name: anything but nothing.
+pub(crate) fn text(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// How often, in whole numbers.
 pub(crate) fn times(text: &str) -> Result<usize, String> {
     whole(quantity::count(text))

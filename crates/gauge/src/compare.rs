@@ -32,6 +32,7 @@ use self::rows::{Row, rows};
 pub use self::split::{FalseAlarms, false_alarms};
 pub use self::tail::Tail;
 use self::tail::Times;
+use crate::environment::{Doubt, Severity};
 use crate::gate;
 use crate::ping::Point;
 use crate::report::Report;
@@ -79,6 +80,8 @@ pub struct Comparison {
     pub only_in_a: Vec<String>,
     /// Rows that only B has.
     pub only_in_b: Vec<String>,
+    /// What invalidates the figures of a side, a sentence each.
+    pub doubts: Vec<String>,
     /// What to know when reading it, a sentence each.
     pub warnings: Vec<String>,
     /// A against itself, where that was measured.
@@ -172,6 +175,10 @@ impl Comparison {
             ComparedFigure::Rate if compared.quantity == Quantity::Rate => {
                 compared.ratio.ok_or_else(|| "of A is 0".to_owned())?
             }
+            // The figure of the table, which has an interval.
+            ComparedFigure::Percentile(point) if point.percent() == 50.0 => {
+                compared.ratio.ok_or_else(|| "of A is 0".to_owned())?
+            }
             _ => of(b, "B")? / of(a, "A")?,
         };
         match ratio.is_finite() {
@@ -214,6 +221,7 @@ pub fn compare(a: &[Run], b: &[Run]) -> Option<Comparison> {
         rows: row::judged(&pairs),
         only_in_a: only(&of_a, &of_b),
         only_in_b: only(&of_b, &of_a),
+        doubts: doubts(a, b),
         warnings: warnings(a, b),
         false_alarms: None,
         gates: Vec::new(),
@@ -230,6 +238,29 @@ pub fn compare(a: &[Run], b: &[Run]) -> Option<Comparison> {
 pub fn json(comparison: &Comparison, mut to: impl io::Write) -> io::Result<()> {
     serde_json::to_writer(&mut to, comparison).map_err(io::Error::from)?;
     to.write_all(b"\n")
+}
+
+/// What the runs say invalidates their own figures: of each kind the first, and of how many runs.
+fn doubts(a: &[Run], b: &[Run]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for (side, name) in [(a, "A"), (b, "B")] {
+        let mut kinds: Vec<(&Doubt, usize)> = Vec::new();
+        let all = side.iter().flat_map(|run| &run.report.warnings);
+        for doubt in all.filter(|doubt| doubt.severity == Severity::Invalid) {
+            match kinds.iter_mut().find(|(known, _)| known.code == doubt.code) {
+                Some((_, runs)) => *runs += 1,
+                None => kinds.push((doubt, 1)),
+            }
+        }
+        for (doubt, runs) in kinds {
+            let of = match (side.len(), runs) {
+                (1, _) => name.to_owned(),
+                (all, runs) => format!("{name}, {runs} of {all} runs"),
+            };
+            doubts.push(format!("{} in {of}: {}", doubt.code, doubt.message));
+        }
+    }
+    doubts
 }
 
 fn warnings(a: &[Run], b: &[Run]) -> Vec<String> {

@@ -124,6 +124,7 @@ impl Found<'_> {
     fn ping(&mut self, cell: &PingCell) {
         let names = Names {
             transport: Some(cell.transport.clone()),
+            load: Some(cell.load.clone()).filter(|load| load != "none"),
             payload_bytes: Some(cell.payload_bytes),
             detail: match cell.asked_rate_hz {
                 Some(rate) => format!("{}x at {rate}/s", cell.connections),

@@ -32,12 +32,16 @@ pub fn doubts(environment: &Environment, evidence: &Evidence) -> Vec<Doubt> {
 
 /// Below this the wake-up is lost in the scatter of a loopback round trip.
 const WAKE_WORTH_NAMING_NS: f64 = 5_000.0;
+/// Other load and a slow hypervisor cost a waking CPU about the same either way.
+const HALTING_SHARE: f64 = 0.6;
 
 fn wake_cost(evidence: &Evidence) -> Option<Doubt> {
     let halted = evidence.wake_halted_ns?;
     let awake = evidence.wake_awake_ns;
     let extra = halted - awake.unwrap_or(0.0);
-    if extra < WAKE_WORTH_NAMING_NS {
+    // Where a CPU that is kept awake takes nearly as long, it is not the halting that takes the time.
+    let halting = awake.is_none_or(|awake| awake < halted * HALTING_SHARE);
+    if extra < WAKE_WORTH_NAMING_NS || !halting {
         return None;
     }
     let beside = awake.map_or_else(String::new, |ns| {

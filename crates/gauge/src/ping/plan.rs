@@ -1,5 +1,6 @@
 //! The plan of a `ping`: what will be measured, validated once.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -70,6 +71,17 @@ pub enum Load {
     Stream(usize),
     /// A command, run by `sh -c` in a process group of its own.
     Command(String),
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Primes => f.write_str("primes"),
+            Self::Stream(streams) => write!(f, "stream:{streams}"),
+            Self::Command(command) => f.write_str(command),
+        }
+    }
 }
 
 /// Options of every socket; each is read back.

@@ -25,6 +25,9 @@ pub struct PingCell {
     pub threads: usize,
     /// `closed`: the next ping waits for the reply to the last. `open`: it leaves at its time.
     pub pacing: Cow<'static, str>,
+    /// What kept the machine or the way busy meanwhile: `none`, `primes`, `stream:N` or a command.
+    #[serde(default = "no_load")]
+    pub load: String,
     /// Pings before the first one that counts, over all connections.
     pub warmup: u64,
     /// From the first ping to the last reply.
@@ -84,6 +87,10 @@ pub struct PingCell {
     pub samples_left_out: u64,
     /// What ended the cell, when something did.
     pub error: Option<String>,
+}
+
+fn no_load() -> String {
+    "none".to_owned()
 }
 
 /// Order statistics of times.

@@ -60,6 +60,9 @@ pub struct Setting {
     pub load_sched: String,
     /// How long timers were watched before each phase.
     pub wakeup_ns: u64,
+    /// A ping that took longer stopped the kernel's trace; `None` where that was not asked for.
+    #[serde(default)]
+    pub trace_over_ns: Option<u64>,
     /// The processes of the run.
     pub processes: Vec<Process>,
 }
@@ -123,6 +126,9 @@ pub struct Sender {
     pub corrupted: u64,
     /// Why it ended early.
     pub error: Option<String>,
+    /// Which of its pings stopped the kernel's trace.
+    #[serde(default)]
+    pub traced_sequence: Option<u64>,
     /// Its seconds, from the release.
     #[serde(default)]
     pub slices: Vec<Slice>,

@@ -199,6 +199,7 @@ fn sender(sent: &Sent) -> Sender {
         further_pings: sent.further_pings,
         corrupted: sent.corrupted,
         error: sent.error.clone(),
+        traced_sequence: sent.traced,
         slices: sent.slices.clone(),
     }
 }

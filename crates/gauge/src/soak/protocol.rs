@@ -107,6 +107,7 @@ pub(super) struct Sent {
     pub(super) corrupted: u64,
     pub(super) slices: Vec<Slice>,
     pub(super) slow: Vec<SlowPing>,
+    pub(super) traced: Option<u64>,
     pub(super) error: Option<String>,
 }
 

@@ -254,6 +254,7 @@ impl Measured {
             corrupted: self.corrupted,
             slices: self.slices,
             slow: self.slow,
+            traced: self.trace.and_then(|trace| trace.stopped_at()),
             error,
         }
     }

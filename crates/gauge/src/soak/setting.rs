@@ -23,6 +23,7 @@ pub(super) fn setting(plan: &SoakPlan) -> Setting {
         load_threads: plan.load_threads,
         load_sched: plan.load_sched.to_string(),
         wakeup_ns: plan.wakeup.as_nanos() as u64,
+        trace_over_ns: plan.trace_over.map(|over| over.as_nanos() as u64),
         processes: Vec::new(),
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Trace {
     over_ns: u64,
     marker: File,
     switch: File,
-    stopped: bool,
+    stopped_at: Option<u64>,
 }
 
 impl Trace {
@@ -41,21 +41,26 @@ impl Trace {
             over_ns,
             marker: open("trace_marker")?,
             switch: open("tracing_on")?,
-            stopped: false,
+            stopped_at: None,
         })
     }
 
     /// Marks the first ping above the limit, and stops the trace.
     #[inline]
     pub(super) fn judge(&mut self, sequence: u64, rtt_ns: u64) {
-        if rtt_ns > self.over_ns && !self.stopped {
+        if rtt_ns > self.over_ns && self.stopped_at.is_none() {
             self.stop(sequence, rtt_ns);
         }
     }
 
+    /// The ping that stopped it, if one did.
+    pub(super) fn stopped_at(&self) -> Option<u64> {
+        self.stopped_at
+    }
+
     #[cold]
     fn stop(&mut self, sequence: u64, rtt_ns: u64) {
-        self.stopped = true;
+        self.stopped_at = Some(sequence);
         // One write is one mark. A trace that cannot be marked any more has been taken away: the
         // pings go on.
         let mark = format!("tautline soak: ping {sequence} took {rtt_ns} ns\n");
@@ -93,6 +98,7 @@ mod tests {
         trace.judge(3, 9_999);
         assert_eq!(read(marker), "tautline soak: ping 2 took 5001 ns\n");
         assert_eq!(read(switch), "0");
+        assert_eq!(trace.stopped_at(), Some(2));
     }
 
     #[test]

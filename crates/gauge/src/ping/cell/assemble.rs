@@ -71,6 +71,7 @@ impl Cell<'_> {
             connections: plan.connections,
             threads: self.threads,
             pacing: Cow::Borrowed(if open { "open" } else { "closed" }),
+            load: plan.load.to_string(),
             warmup: shares.iter().map(|share| share.warmup).sum(),
             elapsed_s,
             sent: tally.sent,

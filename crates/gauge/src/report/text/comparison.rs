@@ -21,7 +21,11 @@ pub fn markdown(comparison: &Comparison) -> String {
 }
 
 fn page(comparison: &Comparison, table: fn(&Section<'_>) -> String) -> String {
-    let mut parts = vec![sides(comparison), differences(comparison)];
+    let mut parts = vec![
+        sides(comparison),
+        differences(comparison),
+        summary(comparison),
+    ];
     parts.extend(sections(comparison).iter().map(table));
     parts.extend([
         notes(comparison),
@@ -81,6 +85,32 @@ fn differences(comparison: &Comparison) -> String {
             values(&difference.b)
         );
         text.push_str(&wrapped(&line, "    "));
+    }
+    text
+}
+
+/// What it comes to, before the rows: how many of the product's say what, and what makes all of it doubtful.
+fn summary(comparison: &Comparison) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let product = comparison.rows.iter().filter(|row| !row.names.control);
+    for row in product {
+        let word = verdict(row);
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let all: usize = counts.iter().map(|(_, count)| count).sum();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let mut text = wrapped(&format!("Of {all} rows: {}.", counts.join(", ")), "  ");
+    for doubt in &comparison.doubts {
+        text.push_str(&wrapped(
+            &format!("INVALID {doubt}: no verdict below holds"),
+            "  ",
+        ));
     }
     text
 }
@@ -234,6 +264,10 @@ impl Section<'_> {
 /// In words, at most as wide as the table has room for.
 fn verdict(row: &ComparedRow) -> &'static str {
     match row.verdict {
+        // A control is the machine: nothing of ours is better or worse there.
+        Verdict::Better if row.names.control => "machine faster",
+        Verdict::Worse if row.names.control => "machine slower",
+        Verdict::Better | Verdict::Worse if row.machine_moved == Some(true) => "machine moved",
         Verdict::Better => "better",
         Verdict::Worse => "worse",
         Verdict::NoDifferenceShown => "no difference shown",

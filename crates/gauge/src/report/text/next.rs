@@ -22,13 +22,23 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
             (false, false) => "bench",
         },
     ];
+    if let Some(folder) = out_folder(&typed) {
+        let page = format!("{folder}.html");
+        let words = [anew[0], "report", folder, "--html", &page];
+        return words.map(quoted).to_vec();
+    }
+    let in_full: Vec<&str> = typed
+        .iter()
+        .copied()
+        .filter(|&word| word != "--quick")
+        .collect();
     let (command, more): (&[&str], &[&str]) = if waking && !has("--stay-awake") {
         (&typed, &["--stay-awake"])
     } else if waking && !has("--keep-cpus-busy") {
         // Holding the CPUs awake was refused; keeping them busy needs no privilege.
         (&typed, &["--keep-cpus-busy"])
-    } else if has("--quick") {
-        (&anew, &["--json", "report.json"])
+    } else if has("--quick") && !has("--json") {
+        (&in_full, &["--json", "report.json"])
     } else if !has("--json") {
         (&typed, &["--json", "report.json"])
     } else if pinged && !has("--samples") {
@@ -43,6 +53,16 @@ pub(super) fn next_command(report: &Report) -> Vec<String> {
         .chain(more)
         .map(|word| quoted(word))
         .collect()
+}
+
+/// Where the run's evidence lies, if it was kept.
+fn out_folder<'a>(typed: &[&'a str]) -> Option<&'a str> {
+    let at = typed.iter().position(|word| word.starts_with("--out"))?;
+    match typed[at].strip_prefix("--out=") {
+        Some(folder) => Some(folder),
+        None => typed.get(at + 1).copied(),
+    }
+    .map(|folder| folder.trim_end_matches('/'))
 }
 
 #[cfg(test)]
@@ -61,6 +81,14 @@ mod tests {
         assert_eq!(
             next(&["tautline", "bench", "--quick"]),
             "tautline bench --json report.json"
+        );
+        assert_eq!(
+            next(&["tautline", "bench", "latency", "--quick", "--sizes", "64"]),
+            "tautline bench latency --sizes 64 --json report.json"
+        );
+        assert_eq!(
+            next(&["tautline", "ping", "10.0.0.5", "--out", "results/net/"]),
+            "tautline report results/net --html results/net.html"
         );
         assert_eq!(
             next(&["./tautline", "bench", "--label", "it's 1"]),

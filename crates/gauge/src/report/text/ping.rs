@@ -51,6 +51,9 @@ fn title(cell: &PingCell) -> String {
         let _ = write!(title, " on {}", plural(cell.threads as u64, "thread"));
     }
     let _ = write!(title, ", {:.2} s", cell.elapsed_s);
+    if cell.load != "none" {
+        let _ = write!(title, ", under load: {}", cell.load);
+    }
     title
 }
 

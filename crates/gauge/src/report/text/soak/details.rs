@@ -23,6 +23,7 @@ pub(in super::super) fn sections(soak: &Soak) -> Vec<Section> {
         words(count(soak)),
         timers(soak),
         moments(soak),
+        words(traced(soak)),
         words(processes(soak)),
         words(Some(kernel(&soak.kernel))),
     ]
@@ -34,6 +35,26 @@ fn words(line: Option<String>) -> Section {
         section.words(line, "  ");
     }
     section
+}
+
+/// Whether a ping stopped the kernel's trace, where that was asked for, and which.
+fn traced(soak: &Soak) -> Option<String> {
+    let over = micros(Some(soak.setting.trace_over_ns?));
+    for phase in &soak.rounds {
+        for (at, sender) in phase.senders.iter().enumerate() {
+            if let Some(sequence) = sender.traced_sequence {
+                return Some(format!(
+                    "trace stopped by ping {sequence} of terminal {}, {}, which took longer than {over} us; \
+                     it is marked there, in trace below tracefs",
+                    at + 1,
+                    phase_name(soak, phase)
+                ));
+            }
+        }
+    }
+    Some(format!(
+        "trace not stopped: no ping took longer than {over} us"
+    ))
 }
 
 fn merged(soak: &Soak) -> Section {
