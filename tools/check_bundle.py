@@ -68,8 +68,16 @@ def read(path):
     for line in path.read_text().splitlines():
         if line.startswith("Tag="):
             tag, _, _, _, encoded = line[len("Tag="):].split(",")
-            lines.append((tag, HdrHistogram.decode(encoded)))
+            lines.append((tag, decoded(encoded, tag)))
     return lines
+
+
+def decoded(text, tag):
+    # Its own errors have nothing in common but this.
+    try:
+        return HdrHistogram.decode(text)
+    except Exception as why:
+        raise ValueError(f"the histogram of {tag}: {type(why).__name__}: {why}") from why
 
 
 class Found:
@@ -257,7 +265,7 @@ def smoke_fields(row):
     )
 
 
-# The tables of ping, stream and soak.
+# The tables of ping, stream, wakeup and soak.
 
 
 def ping(found, table, report):
@@ -317,6 +325,17 @@ def stream_slices(found, table, report):
         {"address": row["address"], "payload_size": row["payload_bytes"]}
         | alike(slice, "start_s", "seconds", "offered", "accepted", "written")
         for row in report["stream"] for slice in row["slices"]
+    ])
+
+
+def wakeup(found, table, report):
+    of_soak = (report["soak"] or {}).get("wakeup")
+    idle = of_soak["idle"] if of_soak else report["wakeup"]
+    loaded = of_soak["loaded"] if of_soak else []
+    found.rows(table, [
+        {"load": load, "interval_us": us(row["interval_ns"])}
+        | alike(row, "cpu", "priority", "count") | in_us(row, "min", "mean", "max")
+        for load, rows in (("none", idle), ("primes", loaded)) for row in rows
     ])
 
 
@@ -423,6 +442,7 @@ CHECKS = {
     "ping.hlog": ping_log,
     "stream.csv": stream,
     "stream_slices.csv": stream_slices,
+    "wakeup.csv": wakeup,
     "soak.csv": soak,
     "soak_slices.csv": soak_slices,
     "soak.hlog": soak_log,

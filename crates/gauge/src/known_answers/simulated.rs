@@ -64,8 +64,8 @@ fn simulated(seconds: u64, answered_at: impl Fn(u64) -> u64) -> Report {
 /// Round trips of 30 us, a few percent more or less, that differ with the seed.
 fn usual(seed: u64) -> impl Fn(u64) -> u64 {
     move |due_ns| {
-        let mut of_second = Random::seeded(seed << 32 | due_ns / SECOND);
-        let mut of_ping = Random::seeded(seed << 32 | due_ns);
+        let mut of_second = Random::seeded((seed << 32) + due_ns / SECOND);
+        let mut of_ping = Random::seeded((seed << 32) + due_ns);
         due_ns + 29_000 + of_second.below(1_000) as u64 + of_ping.below(1_000) as u64
     }
 }
