@@ -9,6 +9,8 @@ pub mod environment;
 pub mod evidence;
 pub mod gate;
 mod handshake;
+#[cfg(test)]
+mod known_answers;
 pub mod lagscope;
 pub mod leftovers;
 pub mod moments;

@@ -33,10 +33,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use self::cell::Cell;
 pub use self::live::Window;
+#[cfg(test)]
+pub(crate) use self::live::{Live, Reader};
 pub use self::percentile::Point;
 pub(crate) use self::plan::transport_of;
 pub use self::plan::{Family, HistogramPlan, Load, PingPlan, SocketPlan};
 pub use self::record::Sorted;
+#[cfg(test)]
+pub(crate) use self::record::{Answered, Record};
 use self::samples::SampleWriter;
 pub(crate) use self::sender::open;
 pub use self::sender::{Sender, SenderPlan, SenderResult};

@@ -11,6 +11,7 @@ use super::outstanding::{Outstanding, Reply};
 use super::record::{Answered, Record};
 use crate::clock::now_ns;
 use crate::plan::Transport;
+use crate::wire::HELLO_DATAGRAM_BYTES;
 
 /// One connection.
 #[derive(Debug)]
@@ -82,8 +83,9 @@ impl Flow {
         timeout_ns: u64,
     ) -> Self {
         let buffer = match transport {
-            // Longer than any datagram of ours, so that one that is too long is noticed.
-            Transport::Udp => message.len() + 1,
+            // Longer than any datagram of ours, so that one that is too long is noticed, and than an
+            // answer that came twice: cut short, it would pass for a damaged reply.
+            Transport::Udp => message.len().max(HELLO_DATAGRAM_BYTES) + 1,
             Transport::Tcp | Transport::Uds => message.len().max(READ_BYTES),
         };
         Self {
@@ -178,7 +180,10 @@ impl Flow {
     /// The end of a stream, and what the system said but that there is nothing now.
     #[inline]
     pub(crate) fn receive(&mut self, most: usize, record: &mut Record) -> Result<bool, Break> {
-        let until = most.min(self.buffer.len());
+        let until = match self.transport {
+            Transport::Udp => self.buffer.len(),
+            Transport::Tcp | Transport::Uds => most.min(self.buffer.len()),
+        };
         let bytes = match (&mut &self.socket).read(&mut self.buffer[self.filled..until]) {
             Ok(bytes) => bytes,
             Err(cause) => {

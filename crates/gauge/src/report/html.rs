@@ -14,6 +14,8 @@ mod ticks;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+#[cfg(test)]
+pub(crate) use self::plots::tests::points;
 use super::Report;
 use super::soak::Soak;
 use super::text::lines::quoted;

@@ -49,8 +49,9 @@ fn all(report: &Report) -> Vec<Plot> {
     plots.collect()
 }
 
+/// The points of one series of one plot.
 #[track_caller]
-fn points(report: &Report, title: &str, name: &str) -> Vec<(f64, f64)> {
+pub(crate) fn points(report: &Report, title: &str, name: &str) -> Vec<(f64, f64)> {
     let plots = all(report);
     let plot = plots.iter().find(|plot| plot.title == title);
     let plot = plot.unwrap_or_else(|| panic!("no plot {title}"));
