@@ -35,6 +35,7 @@ use self::cell::Cell;
 pub use self::live::Window;
 #[cfg(test)]
 pub(crate) use self::live::{Live, Reader};
+pub use self::lookup::interface_index;
 pub use self::percentile::Point;
 pub(crate) use self::plan::transport_of;
 pub use self::plan::{Family, HistogramPlan, Load, PingPlan, SocketPlan};

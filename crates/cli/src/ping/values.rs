@@ -1,6 +1,6 @@
 //! Values that only `ping` takes, in the form that clap calls: what is wrong, and nothing else.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use tautline_gauge::ping::{HistogramPlan, Load, Point};
 use tautline_gauge::quantity;
@@ -50,6 +50,19 @@ pub(super) fn load(text: &str) -> Result<Load, String> {
 /// An address with or without a port.
 pub(super) fn bind(text: &str) -> Result<SocketAddr, String> {
     let expected = || "expected an IP address, with a port or without".to_owned();
+    if let Some((before, rest)) = text.split_once('%') {
+        // Interfaces go by their names; the number is what sockets take.
+        let name = rest.split(']').next().unwrap_or_default();
+        let after = &rest[name.len()..];
+        let index = tautline_gauge::ping::interface_index(name)?;
+        let address: SocketAddrV6 = match after.contains(':') {
+            true => format!("{before}%{index}{after}"),
+            false => format!("[{}%{index}]:0", before.trim_start_matches('[')),
+        }
+        .parse()
+        .map_err(|_| expected())?;
+        return Ok(address.into());
+    }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
@@ -143,6 +156,14 @@ mod tests {
         assert_eq!(of("10.0.0.2:5000"), "10.0.0.2:5000");
         assert_eq!(of("::1"), "[::1]:0");
         assert_eq!(of("[::1]:7"), "[::1]:7");
+        assert_eq!(of("[fe80::1%lo]:7"), "[fe80::1%1]:7");
+        assert_eq!(of("fe80::1%lo"), "[fe80::1%1]:0");
+        assert_eq!(of("[fe80::1%1]"), "[fe80::1%1]:0");
+        assert!(
+            bind("fe80::1%nope")
+                .unwrap_err()
+                .starts_with("interface nope: ")
+        );
         assert!(bind("plc").is_err());
     }
 

@@ -108,14 +108,26 @@ fn literal(host: &str, port: u16, plan: &SocketPlan) -> Option<io::Result<Socket
     let through = plan.interface.as_deref();
     let scope = scope.or_else(|| through.filter(|_| ip.is_unicast_link_local()));
     let index = match scope {
+        None if ip.is_unicast_link_local() => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a link-local address needs its interface, as in {ip}%eth0"),
+        )),
         None => Ok(0),
-        Some(scope) => sys::net::if_nametoindex(scope).or_else(|cause| {
-            scope
-                .parse()
-                .map_err(|_| io::Error::new(cause.kind(), format!("interface {scope}: {cause}")))
-        }),
+        Some(scope) => interface_index(scope).map_err(io::Error::other),
     };
     Some(index.map(|index| SocketAddrV6::new(ip, port, 0, index).into()))
+}
+
+/// The number of an interface, by its name or by the number itself.
+///
+/// # Errors
+///
+/// A sentence that names it and says why.
+pub fn interface_index(name: &str) -> Result<u32, String> {
+    sys::net::if_nametoindex(name).or_else(|cause| {
+        name.parse()
+            .map_err(|_| format!("interface {name}: {cause}"))
+    })
 }
 
 /// The resolver's own default is 5 s for each server and 2 tries.
@@ -134,6 +146,14 @@ mod tests {
         assert_eq!(of("fe80::1%lo").as_deref(), Some("[fe80::1%1]:9"));
         assert_eq!(of("fe80::1%1").as_deref(), Some("[fe80::1%1]:9"));
         assert_eq!(of("localhost"), None);
+        let scopeless = literal("fe80::1", 9, &plan)
+            .unwrap()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            scopeless,
+            "a link-local address needs its interface, as in fe80::1%eth0"
+        );
         let lo = SocketPlan {
             interface: Some("lo".to_owned()),
             ..SocketPlan::default()

@@ -179,6 +179,7 @@ impl PingPlan {
         if let Load::Stream(streams) = self.load {
             within("--load stream", streams as u64, 1, MOST_STREAMS)?;
         }
+        self.check_socket_options()?;
         let busy_poll = self.socket.busy_poll.unwrap_or_default();
         if busy_poll > MOST_BUSY_POLL {
             return refused("--so-busy-poll", "at most 1s".to_owned());
@@ -221,6 +222,34 @@ impl PingPlan {
             None => 1,
             Some(rate_hz) => outstanding(rate_hz / self.connections as f64, self.timeout) as usize,
         }
+    }
+
+    /// What a socket of an address does not have is refused, and not left out in silence.
+    fn check_socket_options(&self) -> Result<(), PlanError> {
+        let socket = &self.socket;
+        let given = [
+            ("-4 or -6", socket.family.is_some(), Transport::Udp),
+            ("--bind", socket.bind.is_some(), Transport::Udp),
+            ("--interface", socket.interface.is_some(), Transport::Udp),
+            ("--tos", socket.tos.is_some(), Transport::Udp),
+            ("--congestion", socket.congestion.is_some(), Transport::Tcp),
+        ];
+        for (option, _, last) in given.into_iter().filter(|(_, given, _)| *given) {
+            for address in &self.addresses {
+                let has = match transport_of(address) {
+                    Transport::Tcp => true,
+                    Transport::Udp => last == Transport::Udp,
+                    Transport::Uds => false,
+                };
+                if !has {
+                    return Err(PlanError::new(
+                        option,
+                        format!("a socket to {address} has no such option"),
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_sizes(&self) -> Result<(), PlanError> {

@@ -96,6 +96,9 @@ pub enum WireError {
         /// Theirs.
         theirs: u16,
     },
+    /// Our own hello, come back.
+    #[error("it sends back what it is sent: an echo server, and no `tautline serve`")]
+    Echo,
     /// The right beginning, and then something else.
     #[error("its handshake makes no sense: {0}")]
     Malformed(&'static str),
@@ -179,7 +182,7 @@ impl Welcome {
     /// # Errors
     /// [`WireError`]; a body of another version is known as such whatever follows.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let (_, _, json) = parts(bytes)?;
+        let json = answer(bytes)?;
         let WelcomeBody { refusal, record } = from_json(json)?;
         Ok(Self { refusal, record })
     }
@@ -196,8 +199,7 @@ impl Counts {
     /// # Errors
     /// [`WireError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let (_, _, json) = parts(bytes)?;
-        from_json(json)
+        from_json(answer(bytes)?)
     }
 }
 
@@ -239,6 +241,15 @@ fn parts(bytes: &[u8]) -> Result<(u8, u32, &[u8]), WireError> {
         .get(..u32::from_le_bytes(*length) as usize)
         .ok_or(cut)?;
     Ok((*code, u32::from_le_bytes(*number), json))
+}
+
+/// The record of an answer. Only questions have a number, which is never 0: a plain echo server's answer
+/// would otherwise be our own record, and make this very process its peer.
+fn answer(bytes: &[u8]) -> Result<&[u8], WireError> {
+    match parts(bytes)? {
+        (_, 0, json) => Ok(json),
+        _ => Err(WireError::Echo),
+    }
 }
 
 fn from_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, WireError> {
@@ -308,6 +319,17 @@ mod tests {
             ..Counts::default()
         };
         assert_eq!(Counts::decode(&counts.encode()), Ok(counts));
+    }
+
+    #[test]
+    fn a_hello_that_comes_back_is_no_answer() {
+        let hello = Hello {
+            mode: Mode::Echo,
+            message_bytes: 64,
+            record: record(),
+        };
+        assert_eq!(Welcome::decode(&hello.encode()), Err(WireError::Echo));
+        assert_eq!(Counts::decode(&hello.encode()), Err(WireError::Echo));
     }
 
     #[test]
