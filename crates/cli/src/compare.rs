@@ -1,18 +1,16 @@
 //! `tautline compare`: two sides of evidence beside each other.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use tautline_gauge::compare::{self, Comparison, Run};
 use tautline_gauge::gate::{Gate, Outcome};
-use tautline_gauge::report::export;
 use tautline_gauge::report::text::comparison::{markdown, render};
 
 use crate::exit::{Exit, Failure, say};
 use crate::options::Usage;
 use crate::outputs::ComparisonOutputs;
-use crate::started_at;
+use crate::{report, started_at};
 
 /// Say whether two runs differ, by how much, and how sure that is
 ///
@@ -132,20 +130,8 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>, Failure> {
 
 /// A report, or the one in a bundle's folder.
 fn read(path: &Path) -> Result<Run, Failure> {
-    let file = match path.is_dir() {
-        true => path.join(IN_A_BUNDLE),
-        false => path.to_owned(),
-    };
-    let name = file.display();
-    let unreadable = |why: String| Failure::new(Exit::Unavailable, why);
-    let text =
-        fs::read_to_string(&file).map_err(|why| unreadable(format!("read {name}: {why}")))?;
-    let report = export::read(&text).map_err(|why| unreadable(format!("{name}: {why}")))?;
     Ok(Run {
         name: path.display().to_string(),
-        report,
+        report: report::read(path)?,
     })
 }
-
-/// The report's name within a bundle.
-const IN_A_BUNDLE: &str = "report.json";

@@ -32,6 +32,7 @@ use crate::cli::Command;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    outputs::survive_file_limits();
     if let Some(words) = lagscope::called_by_its_name() {
         return lagscope::run(&words).into();
     }

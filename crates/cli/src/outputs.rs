@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use tautline_gauge::compare::{self, Comparison};
 use tautline_gauge::report::{Report, export, text};
@@ -203,4 +204,13 @@ fn rendered(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u
     let mut bytes = Vec::new();
     render(&mut bytes).map_err(|error| Failure::of_output("the report", &error))?;
     Ok(bytes)
+}
+
+/// A write beyond the limit of a file's size (`ulimit -f`) fails like one to a full disk, with a sentence and
+/// a status, where the signal that comes with it would end the program without either.
+///
+/// A handler, which programs that this one starts do not inherit, and not SIG_IGN, which they would.
+pub(crate) fn survive_file_limits() {
+    // Where it is refused the signal ends us, as it would have.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }

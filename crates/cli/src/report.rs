@@ -91,7 +91,7 @@ pub(crate) fn read_soak(path: &Path) -> Result<Soak, Failure> {
 }
 
 /// The report in this file, or in the folder of this name.
-fn read(path: &Path) -> Result<Report, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let inside = path.join(IN_A_FOLDER);
     let file = if path.is_dir() { &inside } else { path };
     let name = file.display();

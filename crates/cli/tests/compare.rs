@@ -182,6 +182,21 @@ fn two_commands_take_turns(a: &Path, b: &Path) {
     );
 }
 
+// The same pipe in the place of a bundle's report was waited for without end.
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("report.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let refused = compare(folder.path(), folder.path(), &[]);
+    assert_eq!(refused.status, 3);
+    assert_eq!(
+        refused.stderr,
+        format!("tautline: read {}: it is no regular file\n", pipe.display())
+    );
+}
+
 #[test]
 fn sides_and_commands_come_in_twos() {
     Program::new("compare a.json", &[]).run().ended_with(2);

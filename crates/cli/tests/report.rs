@@ -186,3 +186,25 @@ fn a_file_without_end_is_not_read_to_its_end() {
         format!("tautline: read {name}: it has more than 256 MiB, which no report has\n")
     );
 }
+
+// The signal of the limit ended the program in mid-write, with neither a sentence nor a status of ours.
+#[test]
+fn a_limit_on_the_size_of_files_is_told_as_a_full_disk_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, _) = wakeup(&folder);
+    let page = folder.path().join("page.html");
+    let ended = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 1; exec \"$0\" report \"$1\" --html \"$2\""])
+        .arg(assert_cmd::cargo::cargo_bin!("tautline"))
+        .args([Path::new(&run), page.as_path()])
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(4));
+    assert_eq!(
+        String::from_utf8(ended.stderr).unwrap(),
+        format!(
+            "tautline: write --html {}: File too large (os error 27)\n",
+            page.display()
+        )
+    );
+}

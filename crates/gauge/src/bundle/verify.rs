@@ -19,7 +19,8 @@ use self::files::{Hold, entries, text_of};
 use super::hardware::{HARDWARE_SCHEMA, Hardware};
 use super::manifest::{MANIFEST, MANIFEST_SCHEMA, Manifest, SUMS};
 use super::pieces::{HARDWARE, REPORT};
-use crate::report::{Report, export};
+use crate::report::Report;
+use crate::report::export::{self, quoted};
 
 /// Why there is no bundle to verify.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -322,13 +323,4 @@ fn parse<T: for<'de> Deserialize<'de>>(text: &str, schema: &str, kind: &str) -> 
         None => return Err(format!("it is no {kind} of tautline: it has no schema")),
     }
     serde_json::from_str(text).map_err(|why| format!("it makes no sense as {schema}: {why}"))
-}
-
-/// A word from a file that anybody may have written, as a terminal takes it.
-fn quoted(word: &str) -> String {
-    const MOST: usize = 100;
-    word.chars()
-        .take(MOST)
-        .flat_map(char::escape_default)
-        .collect()
 }

@@ -27,6 +27,8 @@ pub(crate) struct Flow {
     message: Message,
     /// How much of a ping has been written: on a stream a write may end in the middle.
     written: usize,
+    /// Since when there has been no room for it, or for the rest of it; 0 is: there has been.
+    blocked_ns: u64,
     sent_ns: u64,
     last_ns: u64,
     buffer: Vec<u8>,
@@ -59,6 +61,8 @@ pub(crate) enum Break {
     Ended,
     /// Nothing has come for so long that the peer counts as gone.
     Silent,
+    /// There has been no room for a ping for so long that the peer counts as stuck.
+    Stuck,
     /// What the system said.
     Io(io::Error),
 }
@@ -97,6 +101,7 @@ impl Flow {
             tally: Tally::default(),
             message,
             written: 0,
+            blocked_ns: 0,
             sent_ns: 0,
             last_ns: 0,
             buffer: vec![0; buffer],
@@ -132,11 +137,15 @@ impl Flow {
             match self.socket.send(&self.message.bytes()[self.written..]) {
                 Ok(bytes) => {
                     self.written += bytes;
+                    self.blocked_ns = 0;
                     if self.written >= self.message.len() {
                         break;
                     }
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    if self.blocked_ns == 0 {
+                        self.blocked_ns = now_ns();
+                    }
                     return Ok(Sent::Blocked);
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
@@ -312,10 +321,16 @@ impl Flow {
     }
 
     /// Gives up what has run out of time by now, and says whether the peer is gone: on a stream, when
-    /// even the oldest ping has waited longer than anybody should.
+    /// even the oldest ping has waited longer than anybody should, for its reply or for room to leave.
+    /// A peer that reads nothing leaves no room, nor does one that answers so much more than it is asked
+    /// that its own writes block.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Result<(), Break> {
         self.outstanding.expire(now_ns);
         let silence_ns = SILENCE_LEAST_NS.max(self.timeout_ns.saturating_mul(2));
+        let is_stream = self.transport != Transport::Udp;
+        if is_stream && self.blocked_ns > 0 && now_ns.saturating_sub(self.blocked_ns) > silence_ns {
+            return Err(Break::Stuck);
+        }
         match (self.transport, self.outstanding.oldest_waiting()) {
             (Transport::Tcp | Transport::Uds, Some((_, sent_ns)))
                 if now_ns.saturating_sub(sent_ns) > silence_ns =>
@@ -351,6 +366,7 @@ impl Break {
         match self {
             Self::Ended => "the server ended the connection".to_owned(),
             Self::Silent => "the server answers no more".to_owned(),
+            Self::Stuck => "the server reads no more of what it is sent".to_owned(),
             Self::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
                 "the server is gone: connection refused".to_owned()
             }
@@ -371,3 +387,6 @@ const LINGER_LIMIT: Duration = Duration::from_secs(1);
 
 /// On a stream a reply may be late; after so long the peer counts as gone.
 const SILENCE_LEAST_NS: u64 = 5_000_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -50,14 +50,24 @@ pub fn read(text: &str) -> Result<Report, String> {
     match head.schema.as_deref() {
         Some(SCHEMA) => {}
         Some(other) if other.starts_with(SCHEMA_FAMILY) => {
+            let other = quoted(other);
             return Err(format!(
                 "its schema is {other}, and this program reads {SCHEMA}: a later version wrote it"
             ));
         }
-        Some(other) => return Err(no_report(&format!("its schema is {other}"))),
+        Some(other) => return Err(no_report(&format!("its schema is {}", quoted(other)))),
         None => return Err(no_report("it has no schema")),
     }
     serde_json::from_str(text).map_err(|why| format!("it makes no sense as {SCHEMA}: {why}"))
+}
+
+/// A word from a file that anybody may have written, as a terminal takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    const MOST: usize = 100;
+    word.chars()
+        .take(MOST)
+        .flat_map(char::escape_default)
+        .collect()
 }
 
 fn no_report(why: &str) -> String {
@@ -432,6 +442,9 @@ mod tests {
         assert!(said("{\"a\": 1}").contains("it has no schema"));
         assert!(said("{\"schema\": 7}").contains("it has no schema"));
         assert!(said("{\"schema\": \"fio/3\"}").contains("its schema is fio/3"));
+        // What is quoted goes to a terminal, and a file from elsewhere shall not move its cursor.
+        let sly = said("{\"schema\": \"\\u001b[31m\\nred\"}");
+        assert!(sly.ends_with(r"its schema is \u{1b}[31m\nred"), "{sly}");
         let later = said("{\"schema\": \"tautline.report/2\"}");
         assert!(later.contains("a later version wrote it"), "{later}");
         let half = said("{\"schema\": \"tautline.report/1\"}");
