@@ -8,6 +8,7 @@ use tautline_gauge::report::Report;
 
 use crate::exit::{Exit, Failure, say};
 use crate::options::Output;
+use crate::values;
 
 /// The evidence of one run.
 #[derive(Debug)]
@@ -89,7 +90,10 @@ pub(crate) fn build() -> Build {
 
 /// What a CI calls the run that this is part of.
 fn run_of_ci() -> Option<String> {
-    let set = |name: &&str| env::var(name).ok().filter(|id| !id.is_empty());
+    let set = |name: &&str| {
+        let id = env::var(name).ok().filter(|id| !id.is_empty());
+        id.and_then(|id| values::name(&id).ok())
+    };
     RUN_IDS.iter().find_map(set)
 }
 

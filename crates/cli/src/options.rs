@@ -85,12 +85,12 @@ pub(crate) struct Output {
     pub(crate) archive: bool,
 
     /// What this machine is called where results of many are kept, for the folder's manifest
-    #[arg(long, value_name = "NAME", requires = "out", help_heading = OUT)]
+    #[arg(long, value_name = "NAME", value_parser = values::name, requires = "out", help_heading = OUT)]
     pub(crate) platform: Option<String>,
 
     /// What this run is called where results of many are kept, for the folder's manifest [default: the
     /// first set of GITHUB_RUN_ID, CI_JOB_ID, BUILDKITE_BUILD_ID, CIRCLE_WORKFLOW_ID, BUILD_TAG]
-    #[arg(long, value_name = "ID", requires = "out", help_heading = OUT)]
+    #[arg(long, value_name = "ID", value_parser = values::name, requires = "out", help_heading = OUT)]
     pub(crate) run_id: Option<String>,
 
     /// A name for the run, kept in the report

@@ -14,6 +14,16 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     Address::parse_command_line(text).map_err(|error| error.to_string())
 }
 
+/// A name that stands in pages of a folder of evidence: nothing that would move a terminal's cursor.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    match text.chars().any(char::is_control) {
+        true => Err(format!(
+            "{text:?} has control characters, and a name has none"
+        )),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// The number of an open descriptor.
 pub(crate) fn descriptor(text: &str) -> Result<i32, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

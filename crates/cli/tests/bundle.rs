@@ -273,6 +273,29 @@ fn options_of_a_bundle_without_one_are_usage_errors() {
     }
 }
 
+// They went as they were into pages that people print on terminals.
+#[test]
+fn a_name_with_control_characters_is_refused_before_anything_is_measured() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("run");
+    for option in ["--platform", "--run-id"] {
+        let more = [
+            "--out",
+            folder.to_str().unwrap(),
+            option,
+            "rack\u{1b}[31m\n7",
+        ];
+        let refused = Program::new(SMALL, &more).run().ended_with(2);
+        assert!(refused.stderr.contains(option), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("a name has none"),
+            "{}",
+            refused.stderr
+        );
+        assert!(!folder.exists());
+    }
+}
+
 /// A file size limit is a full disk for one process: the write of the report fails in the middle.
 #[test]
 fn a_full_disk_leaves_no_manifest_and_a_sentence() {

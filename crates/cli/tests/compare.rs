@@ -203,6 +203,10 @@ fn sides_and_commands_come_in_twos() {
     Program::new("compare --a a.json", &[]).run().ended_with(2);
     Program::new("bench --ab true", &[]).run().ended_with(2);
     Program::new("bench --blocks 8", &[]).run().ended_with(2);
+    // Beside an option that --ab excludes it was taken and ignored.
+    Program::new("bench --quick --blocks 8", &[])
+        .run()
+        .ended_with(2);
     Program::new("bench --ab true true --sizes 64", &[])
         .run()
         .ended_with(2);

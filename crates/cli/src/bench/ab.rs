@@ -30,10 +30,7 @@ pub(super) struct AbOptions {
         long,
         num_args = 2,
         value_names = ["CMD_A", "CMD_B"],
-        conflicts_with_all = [
-            "quick", "transports", "sizes", "repeats", "bind", "LatencyOptions", "StrategyOptions",
-            "Place", "Rows", "print_duration", "label", "out", "archive", "platform", "run_id", "to"
-        ],
+        conflicts_with_all = OF_ONE_RUN,
         help_heading = AB
     )]
     pub(super) ab: Option<Vec<String>>,
@@ -44,6 +41,8 @@ pub(super) struct AbOptions {
         value_name = "N",
         default_value_t = BLOCKS,
         requires = "ab",
+        // Beside one of these clap takes the requirement back: it could not be met.
+        conflicts_with_all = OF_ONE_RUN,
         value_parser = values::times,
         help_heading = AB
     )]
@@ -197,6 +196,26 @@ impl Turn {
         }
     }
 }
+
+/// What says how one run of our own measures, and where it goes.
+const OF_ONE_RUN: [&str; 16] = [
+    "quick",
+    "transports",
+    "sizes",
+    "repeats",
+    "bind",
+    "LatencyOptions",
+    "StrategyOptions",
+    "Place",
+    "Rows",
+    "print_duration",
+    "label",
+    "out",
+    "archive",
+    "platform",
+    "run_id",
+    "to",
+];
 
 const TURNS: [Turn; 3] = [Turn::A, Turn::B, Turn::AgainstItself];
 /// As many as rounds in a run of `bench`.

@@ -1,5 +1,6 @@
 //! The options of `tautline soak`, and the plan made of them and of a former run.
 
+use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tautline_gauge::report::soak::Setting;
 use tautline_gauge::soak::SoakPlan;
 
 use super::process::ProcessCommand;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::load;
 use crate::options::{Output, Usage, after_help};
 use crate::report;
@@ -110,18 +111,23 @@ impl SoakCommand {
             Some(path) => Some(report::read_soak(path).map_err(Refusal::Failure)?.setting),
             None => None,
         };
-        self.plan_like(like.as_ref()).map_err(Refusal::Usage)
+        let program = env::current_exe().map_err(|cause| {
+            // Its receiver, senders and load are this program started again.
+            let why = format!("find this program: {cause}");
+            Refusal::Failure(Failure::new(Exit::Unavailable, why))
+        })?;
+        let plan = self.plan_like(program, like.as_ref());
+        plan.map_err(Refusal::Usage)
     }
 
-    fn plan_like(&self, like: Option<&Setting>) -> Result<SoakPlan, Usage> {
+    fn plan_like(&self, program: PathBuf, like: Option<&Setting>) -> Result<SoakPlan, Usage> {
         let sched = |given: Option<Sched>, of: fn(&Setting) -> &String, default: Sched| {
             let former = like.and_then(|setting| of(setting).parse().ok());
             given.or(former).unwrap_or(default)
         };
         let former_limit = like.and_then(|setting| setting.limit.parse().ok());
         let plan = SoakPlan {
-            program: std::env::current_exe()
-                .map_err(|cause| Usage::new(format_args!("find this program: {cause}")))?,
+            program,
             arguments: ProcessCommand::arguments(
                 self.one_session || like.is_some_and(|of| of.one_session),
             ),
