@@ -7,13 +7,22 @@ mod serving;
 use program::Program;
 use schema::json;
 use serving::Serving;
+use tempfile::TempDir;
 
-/// The socket lies in the folder that the server was started in.
-const SERVE: &str = "serve tcp://127.0.0.1:0 udp://127.0.0.1:0 uds://s";
+/// A server on all transports, and the folder that its socket lies in.
+fn serving() -> (Serving, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let words = format!(
+        "serve tcp://127.0.0.1:0 udp://127.0.0.1:0 uds://{}",
+        socket.display()
+    );
+    (Serving::start(&words), folder)
+}
 
 #[test]
 fn both_tables_are_a_page_and_a_document_that_name_the_server() {
-    let serving = Serving::start(SERVE);
+    let (serving, _folder) = serving();
     let to = serving.addresses.join(",");
     for (table, words) in [
         (
@@ -44,7 +53,7 @@ fn both_tables_are_a_page_and_a_document_that_name_the_server() {
 
 #[test]
 fn what_only_our_own_server_knows_is_empty_in_the_csv() {
-    let serving = Serving::start(SERVE);
+    let (serving, _folder) = serving();
     let words = format!(
         "bench strategy --to {} --strategies reliable --sizes 64 --repeats 1 -t 20ms --csv -",
         serving.addresses[0]
