@@ -52,6 +52,10 @@ pub struct ComparedRow {
     pub a_median: f64,
     /// Median over B's rounds.
     pub b_median: f64,
+    /// A's runs.
+    pub a_runs: usize,
+    /// B's runs.
+    pub b_runs: usize,
     /// A's rounds.
     pub a_rounds: usize,
     /// B's rounds.
@@ -117,6 +121,8 @@ fn side_by_side(a: &Row, b: &Row) -> ComparedRow {
         quantity: a.quantity,
         a_median: a.samples.median().unwrap_or(0.0),
         b_median: b.samples.median().unwrap_or(0.0),
+        a_runs: a.samples.runs().count(),
+        b_runs: b.samples.runs().count(),
         a_rounds: a.samples.rounds().len(),
         b_rounds: b.samples.rounds().len(),
         ratio: own.map(|(ratio, _)| ratio),

@@ -268,12 +268,19 @@ fn verdict(row: &ComparedRow) -> &'static str {
         Verdict::Better if row.names.control => "machine faster",
         Verdict::Worse if row.names.control => "machine slower",
         Verdict::Better | Verdict::Worse if row.machine_moved == Some(true) => "machine moved",
+        // Rounds of one run say what held in that run; the next may sit on the machine in another way.
+        Verdict::Better if of_one_run(row) => "better, 1 run",
+        Verdict::Worse if of_one_run(row) => "worse, 1 run",
         Verdict::Better => "better",
         Verdict::Worse => "worse",
         Verdict::NoDifferenceShown => "no difference shown",
         Verdict::CannotTell => "cannot tell",
         Verdict::DifferentBoots => "different boots",
     }
+}
+
+fn of_one_run(row: &ComparedRow) -> bool {
+    row.a_runs == 1 || row.b_runs == 1
 }
 
 fn notes(comparison: &Comparison) -> String {
