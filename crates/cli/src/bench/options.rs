@@ -16,6 +16,7 @@ use crate::values;
 ///
 /// Round trips and one-way streams over TCP, UDP and Unix sockets, through the library and through raw
 /// sockets doing the same in the same rounds. Nothing else is needed: no server, no peer, no privilege.
+/// `bench latency` and `bench strategy` measure against a server elsewhere with --to.
 /// Without the name of one table it makes all of them; with --quick all but the UDP payloads.
 #[derive(Debug, Args)]
 #[command(
@@ -166,7 +167,8 @@ pub(super) struct Nowhere {
 /// What is measured, in every table.
 #[derive(Debug, Args)]
 pub(super) struct Matrix {
-    /// A page in about 25 s on any machine: sizes 64 and 16Ki, one run. Other options still count
+    /// A page in about 25 s on any machine: sizes 64 and 16Ki, one run; echoes and streams
+    /// are cut to fit the time. Other options still count
     #[arg(long)]
     pub(super) quick: bool,
 
