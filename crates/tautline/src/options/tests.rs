@@ -1,6 +1,6 @@
 //! Each rule, by the name of its option.
 
-use tautline_session::{ByteOrder, PrefixWidth};
+use tautline_session::{ByteOrder, PrefixWidth, Strategy};
 
 use super::*;
 use crate::error::ErrorKind;

@@ -1,0 +1,175 @@
+//! What the peer sent: up to a turn's share of reads, the messages in them, and the end of its side.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tautline_session::{Discard, FrameFault};
+
+use super::{LinkDriver, Side, Stage};
+use crate::address::Address;
+use crate::driver::Alive;
+use crate::driver::audience::Panicked;
+use crate::driver::turn::Turn;
+use crate::handler::{Event, Reason, Received};
+use crate::transport::{Wait, is_icmp};
+
+impl LinkDriver {
+    /// Everything the peer sent, up to a turn's share.
+    pub(super) fn read_turn(&mut self, to_the_end: bool, turn: &mut Turn) -> Alive {
+        let mut buffer = std::mem::take(&mut turn.buffer);
+        let alive = self.read_into(&mut buffer, to_the_end, turn);
+        turn.buffer = buffer;
+        alive
+    }
+
+    pub(super) fn read_into(
+        &mut self,
+        buffer: &mut [u8],
+        to_the_end: bool,
+        turn: &mut Turn,
+    ) -> Alive {
+        if self.held && self.shared().delivers() {
+            self.held = false;
+            if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
+                return Alive::No;
+            }
+        }
+        for _ in 0..READS_PER_TURN {
+            let Some(outlet) = self.outlet.clone() else {
+                return Alive::Yes;
+            };
+            if !self.shared().delivers() || self.their_side == Side::Ended {
+                return Alive::Yes;
+            }
+            let datagram = outlet.socket().kind().is_datagram();
+            self.shared().counters.read_call();
+            match outlet.socket().recv(buffer, Wait::No) {
+                Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
+                Ok(arrived) => {
+                    let bytes = &buffer[..arrived.bytes];
+                    let alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
+                    let drained = !datagram
+                        && !to_the_end
+                        && self.broken.is_none()
+                        && arrived.bytes < buffer.len();
+                    if alive == Alive::No || drained {
+                        return alive;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return match self.broken.take() {
+                        Some(cause) => self.lost(cause, turn),
+                        None => Alive::Yes,
+                    };
+                }
+                Err(error) if datagram && is_icmp(&error) => {
+                    self.shared().counters.unreachable();
+                    let event = Event::Unreachable(error);
+                    let told = self.audience.event(&event);
+                    if self.survive(told, turn) == Alive::No {
+                        return Alive::No;
+                    }
+                }
+                Err(cause) => {
+                    let cause = self.broken.take().unwrap_or(cause);
+                    return self.lost(cause, turn);
+                }
+            }
+        }
+        turn.again(self.shared().id);
+        Alive::Yes
+    }
+
+    /// Hands out the messages in what one read brought.
+    pub(super) fn deliver(
+        &mut self,
+        bytes: &[u8],
+        at: Instant,
+        truncated: bool,
+        turn: &mut Turn,
+    ) -> Alive {
+        let shared = Arc::clone(self.shared());
+        let (inbound, held) = (&mut self.inbound, &mut self.held);
+        let datagram = matches!(shared.address, Address::Udp { .. });
+        let (mut messages, mut payload_bytes) = (0, 0);
+        let received = Received { at, truncated };
+        let outcome = self.audience.tell(|handler, link| {
+            let mut hand_out = |message: &[u8]| {
+                messages += 1;
+                payload_bytes += message.len() as u64;
+                // The one dynamic call of the receive path: handlers of any type share a thread.
+                handler.message(link, message, received);
+            };
+            if datagram {
+                hand_out(bytes);
+                return Ok(());
+            }
+            let mut frames = inbound.frames(bytes);
+            while let Some(frame) = frames.next() {
+                hand_out(frame?);
+                if !shared.delivers() {
+                    frames.keep();
+                    *held = true;
+                    break;
+                }
+            }
+            Ok(())
+        });
+        if truncated {
+            shared.counters.truncation();
+        }
+        shared
+            .counters
+            .read(messages, payload_bytes, bytes.len() as u64, at);
+        match outcome {
+            Ok(Ok(())) => Alive::Yes,
+            Ok(Err(fault)) => self.bad_frame(fault, turn),
+            Err(Panicked) => self.end(Reason::Panicked, turn),
+        }
+    }
+
+    /// The peer ended its stream, and everything before was delivered.
+    pub(super) fn peer_ended(&mut self, turn: &mut Turn) -> Alive {
+        self.their_side = Side::Ended;
+        let cut_bytes = self.inbound.kept_bytes();
+        if cut_bytes > 0 {
+            self.shared().counters.fault();
+            let event = Event::CutFrame { bytes: cut_bytes };
+            let told = self.audience.event(&event);
+            if self.survive(told, turn) == Alive::No {
+                return Alive::No;
+            }
+        }
+        if let Some(cause) = self.broken.take() {
+            return self.lost(cause, turn);
+        }
+        if self.our_side == Side::Ended {
+            return self.end_our_side(turn);
+        }
+        if self.options.half_open && matches!(self.stage, Stage::Open) {
+            let told = self.audience.event(&Event::PeerFinished);
+            return self.survive(told, turn);
+        }
+        self.shared().channel.closing(Discard::ConnectionLost);
+        if matches!(self.stage, Stage::Open) {
+            self.stage = Stage::Closing(Reason::PeerEnded);
+            self.set_deadline(Instant::now().checked_add(PEER_END_FLUSH), turn);
+        }
+        self.finish_our_side(turn)
+    }
+
+    pub(super) fn bad_frame(&mut self, fault: FrameFault, turn: &mut Turn) -> Alive {
+        self.shared().counters.fault();
+        let told = self.audience.event(&Event::BadFrame(fault));
+        match self.survive(told, turn) {
+            Alive::Yes => self.end(Reason::BadFrame(fault), turn),
+            Alive::No => Alive::No,
+        }
+    }
+}
+
+/// Reads of one link before others have their turn.
+const READS_PER_TURN: usize = 16;
+/// How long a peer that ended its own side may take to read what we still owe it.
+const PEER_END_FLUSH: Duration = Duration::from_secs(5);

@@ -1,0 +1,130 @@
+//! What we owe the peer: up to a turn's share of writes, pressure, and the end of our side.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::Interest;
+use tautline_session::{Caller, Discard};
+
+use super::{LinkDriver, Side, Stage};
+use crate::channel::Drained;
+use crate::driver::Alive;
+use crate::driver::turn::Turn;
+use crate::handler::Reason;
+
+impl LinkDriver {
+    /// Everything we owe the peer, up to a turn's share; then pressure.
+    pub(crate) fn serve(&mut self, turn: &mut Turn) -> Alive {
+        match self.stage {
+            Stage::Open | Stage::Closing(_) => {}
+            Stage::Ending(_) => return self.finish_end(),
+            Stage::Resolving
+            | Stage::Connecting { .. }
+            | Stage::WaitingForBacklog { .. }
+            | Stage::Ended => return Alive::Yes,
+        }
+        let shared = Arc::clone(self.shared());
+        if self.broken.is_some() {
+            // In a pause what came waits to be read, unless the application has closed meanwhile.
+            let closed = matches!(self.stage, Stage::Closing(_)) && !shared.delivers();
+            return match self.broken.take_if(|_| closed) {
+                Some(cause) => self.lost(cause, turn),
+                None => self.tell_pressure(turn),
+            };
+        }
+        match shared.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
+            Drained::Idle => {
+                self.await_room(false, turn);
+                if self.our_side == Side::Finishing
+                    && shared.channel.read(|outbound| outbound.is_drained())
+                {
+                    return self.end_our_side(turn);
+                }
+            }
+            Drained::More => turn.again(shared.id),
+            Drained::Blocked => self.await_room(true, turn),
+            Drained::Broken(cause) => return self.write_failed(cause, turn),
+        }
+        self.tell_pressure(turn)
+    }
+
+    /// Asks for writability only while the kernel is full: on Unix sockets each read of the peer would
+    /// tell of it, and that is a third of the latency.
+    pub(super) fn await_room(&mut self, awaits_room: bool, turn: &mut Turn) {
+        let Some(outlet) = &self.outlet else {
+            return;
+        };
+        // Told once, writability is told again after each time that the kernel was full.
+        if awaits_room == self.awaits_room {
+            return;
+        }
+        self.awaits_room = awaits_room;
+        let interest = if awaits_room {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        let (fd, id) = (outlet.socket().as_fd(), self.audience.shared().id);
+        // It fails only for what is not registered, and this is.
+        let reregistered = turn.reregister(fd, id, interest);
+        debug_assert!(reregistered.is_ok(), "{reregistered:?}");
+    }
+
+    pub(super) fn tell_pressure(&mut self, turn: &mut Turn) -> Alive {
+        match self.shared().channel.poll_pressure() {
+            Some(pressure) => {
+                let told = self.audience.pressure(pressure);
+                self.survive(told, turn)
+            }
+            None => Alive::Yes,
+        }
+    }
+
+    /// Ends our side once everything is written.
+    pub(super) fn finish_our_side(&mut self, turn: &mut Turn) -> Alive {
+        if self.our_side == Side::Open {
+            self.our_side = Side::Finishing;
+        }
+        self.serve(turn)
+    }
+
+    /// Everything is written.
+    pub(super) fn end_our_side(&mut self, turn: &mut Turn) -> Alive {
+        self.our_side = Side::Ended;
+        if let Some(outlet) = &self.outlet
+            && !self.is_datagram()
+        {
+            // It fails where the peer has reset: reading tells.
+            let _ = outlet.socket().shutdown_write();
+        }
+        if self.tell_pressure(turn) == Alive::No {
+            return Alive::No;
+        }
+        let both_ended = self.their_side == Side::Ended || self.is_datagram();
+        if !both_ended {
+            return Alive::Yes;
+        }
+        match &self.stage {
+            Stage::Closing(reason) => {
+                let reason = reason.clone();
+                self.end(reason, turn)
+            }
+            _ => self.end(Reason::PeerEnded, turn),
+        }
+    }
+
+    /// Writing failed. What the peer sent before it went may still be there to read, a turn's share at a
+    /// time, and after a pause as well.
+    pub(super) fn write_failed(&mut self, cause: io::Error, turn: &mut Turn) -> Alive {
+        self.shared().channel.closing(Discard::ConnectionLost);
+        self.our_side = Side::Ended;
+        if self.their_side == Side::Ended {
+            return self.lost(cause, turn);
+        }
+        self.broken = Some(cause);
+        self.read_turn(true, turn)
+    }
+}
+
+/// Blocks of one link written before others have their turn: 1 MiB.
+const BLOCKS_PER_TURN: usize = 16;
