@@ -38,6 +38,7 @@ mod driver;
 mod error;
 mod handler;
 mod io_thread;
+mod life;
 mod link;
 mod options;
 mod outlet;
@@ -52,13 +53,14 @@ pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_thread::IoThread;
+pub use life::LinkState;
 pub use link::Link;
 pub use options::{IoOptions, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
-pub use statistics::{LinkStatistics, ReceiveStatistics};
+pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
-    Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay,
+    Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

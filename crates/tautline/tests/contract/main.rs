@@ -18,6 +18,7 @@ mod limits;
 mod options;
 mod pressure;
 mod reading;
+mod reconnect;
 mod sending;
 mod threads;
 mod uds;
