@@ -19,6 +19,7 @@ mod outbound;
 mod peers;
 mod pressure;
 mod queue;
+mod reconnect;
 mod strategy;
 mod waiters;
 
@@ -33,5 +34,6 @@ pub use outbound::{
     Stopped, Surroundings, Taken, Token,
 };
 pub use pressure::Pressure;
+pub use reconnect::{FirstAttempt, Next, Reconnect, Retries};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use waiters::{Ticket, TicketState};

@@ -67,6 +67,27 @@ impl Error {
         self.0.cause.as_ref()
     }
 
+    /// Why, without what was tried and where.
+    pub(crate) fn reason(&self) -> &str {
+        &self.0.why
+    }
+
+    /// The same failure with more to say about why.
+    pub(crate) fn with_reason(&self, address: &Address, why: String) -> Self {
+        let Report {
+            kind,
+            operation,
+            cause,
+            ..
+        } = &*self.0;
+        // An error of the system cannot be cloned, but made again from its number.
+        let cause = cause.as_ref().map(|cause| match cause.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => cause.kind().into(),
+        });
+        Self::new(*kind, operation, Some(address), why, cause)
+    }
+
     /// An option that makes no sense. `why` continues the sentence that the name begins.
     pub(crate) fn option(name: &'static str, why: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidOption, name, None, why.into(), None)

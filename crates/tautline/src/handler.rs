@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tautline_session::{FrameFault, Pressure, Tally};
 
@@ -13,7 +13,9 @@ use crate::link::Link;
 /// What happens to a link, told one call at a time on its I/O thread.
 ///
 /// The order is strict: `opened`, then messages, then `closed`, once each for every connection, and
-/// `ended` as the last call of all. A connection that never opened has only `ended`. Calls of one link
+/// `ended` as the last call of all. A link that never opened has only `ended`, after the events of
+/// its attempts. One that [reconnects](crate::LinkOptions::reconnect) has several connections, one
+/// after the other, each with a generation above the last. Calls of one link
 /// never overlap. Data is valid during the call only. A slow call holds up every link of the same
 /// [`IoThread`](crate::IoThread); nothing in it may wait, and sends that would have to say
 /// [`WouldDeadlock`](crate::SendError::WouldDeadlock).
@@ -161,7 +163,7 @@ impl fmt::Display for Reason {
 }
 
 /// Something worth knowing that changes nothing by itself. Each kind is counted in
-/// [`ReceiveStatistics`](crate::ReceiveStatistics) too.
+/// [`LinkStatistics`](crate::LinkStatistics) too.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -176,4 +178,15 @@ pub enum Event {
     Unreachable(io::Error),
     /// The peer ended its stream; ours is still open (`half_open`).
     PeerFinished,
+    /// An attempt to connect failed, or the connection was lost, and the link pauses before it tries
+    /// (again). `close`, `abort` and the drop of the last handle end it at once.
+    Retrying {
+        /// Which attempt in a row comes after the pause. It begins again at 1 after a connection that
+        /// lasted; see [`Reconnect`](crate::Reconnect).
+        attempt: u32,
+        /// The pause.
+        after: Duration,
+        /// Why the last attempt or connection failed.
+        reason: Reason,
+    },
 }

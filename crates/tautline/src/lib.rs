@@ -40,6 +40,7 @@ mod error;
 mod handler;
 mod io_loop;
 mod io_thread;
+mod life;
 mod link;
 mod options;
 mod outlet;
@@ -55,13 +56,14 @@ pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
+pub use life::LinkState;
 pub use link::Link;
 pub use options::{IoOptions, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
-pub use statistics::{LinkStatistics, ReceiveStatistics};
+pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
-    Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay,
+    Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

@@ -6,6 +6,7 @@
 
 mod io;
 mod link;
+mod reconnect;
 mod server;
 
 use std::time::Duration;

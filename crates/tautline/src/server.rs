@@ -355,5 +355,6 @@ impl LinkStatistics {
     pub(crate) fn add(&mut self, other: &Self) {
         self.sending.merge(&other.sending);
         self.receiving.add(&other.receiving);
+        self.connections.add(other.connections);
     }
 }

@@ -14,6 +14,28 @@ pub struct LinkStatistics {
     pub sending: SendStatistics,
     /// The receiving half.
     pub receiving: ReceiveStatistics,
+    /// Its connections.
+    pub connections: ConnectionStatistics,
+}
+
+/// The connections of a link, or of all peers of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ConnectionStatistics {
+    /// Connections that opened. All but the first are reconnects.
+    pub opened: u64,
+    /// Attempts to connect; none where the peer connects to us.
+    pub attempts: u64,
+    /// Attempts that came to nothing.
+    pub failed_attempts: u64,
+}
+
+impl ConnectionStatistics {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.opened += other.opened;
+        self.attempts += other.attempts;
+        self.failed_attempts += other.failed_attempts;
+    }
 }
 
 /// The receiving half of [`LinkStatistics`].

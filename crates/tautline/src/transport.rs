@@ -4,12 +4,14 @@
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
 //! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
+mod race;
 mod resolve;
 mod socket;
 mod tcp;
 mod udp;
 mod uds;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -22,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
 
+pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
@@ -78,6 +81,18 @@ impl Target {
         match self {
             Self::Inet(address) => SockAddr::from(*address),
             Self::Uds(name) => name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Uds(name) => match uds::address(name) {
+                Some(address) => address.fmt(f),
+                None => f.write_str("a socket without a name"),
+            },
         }
     }
 }

@@ -434,7 +434,8 @@ impl DatagramDriver {
             queued,
             kernel_bytes: None,
         };
-        peer.audience.end(1, unsent, &reason);
+        let _ = peer.audience.closed(1, unsent, &reason);
+        peer.audience.ended(&reason);
         self.server.peer_ended(&shared);
         shared.finish(reason);
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, OutboundOptions, Strategy};
+use tautline_session::{Framing, OutboundOptions, Reconnect, Strategy};
 
-use super::{non_zero, queue_bytes, validate_spin};
+use super::{non_zero, queue_bytes, reconnect, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
 use crate::transport::DATAGRAM_LIMIT_BYTES;
@@ -71,10 +71,24 @@ pub struct LinkOptions {
     /// Default `None`. Raise it for UDP in bursts, which a small buffer drops. Refused where the
     /// kernel grants less (`net.core.rmem_max`) or more than was asked.
     pub receive_buffer_bytes: Option<usize>,
-    /// How long connecting may take, over all addresses of a name.
+    /// How long one attempt to connect may take, from looking a name up to the last of its addresses.
     ///
-    /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network.
+    /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network. A
+    /// name's addresses are tried 250 ms after one another, or as soon as one fails, IPv6 and IPv4 in
+    /// turn, 16 at a time; the first that answers is taken (RFC 8305).
     pub connect_timeout: Duration,
+    /// How the link comes back after it could not connect or lost its connection.
+    ///
+    /// Default `None`: it has one connection, and ends with it. With `Some(Reconnect::default())` it
+    /// tries again, with growing pauses, after every end that this side did not ask for: the peer's
+    /// end, a broken connection, a bad frame, a name that nobody knows, a refusal, a timeout. It ends
+    /// by `close`, `abort`, the drop of its last handle, a panic in a callback, or where the rules say
+    /// to give up. A link whose reading is paused stays paused.
+    ///
+    /// Over UDP nothing is ever lost that could be made again: it matters only until the link opens,
+    /// where a name cannot be looked up or no route leads to the peer. A server's options refuse it:
+    /// its peers come back by themselves. So does a `DirectLink`, which has no thread that could.
+    pub reconnect: Option<Reconnect>,
     /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
     ///
     /// Default zero: it sleeps at once, and idle costs no CPU. 50 µs on CPUs that halt when idle
@@ -97,6 +111,7 @@ impl Default for LinkOptions {
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             connect_timeout: Duration::from_secs(5),
+            reconnect: None,
             spin: Duration::ZERO,
         }
     }
@@ -115,7 +130,18 @@ impl LinkOptions {
                 "0 would never reach anybody",
             ));
         }
+        self.reconnect
+            .as_ref()
+            .map_or(Ok(()), reconnect::validate)?;
         validate_spin(self.spin)
+    }
+
+    /// Only a client's link on an I/O thread comes back.
+    pub(crate) fn refuse_reconnect(&self, why: &str) -> Result<(), Error> {
+        if self.reconnect.is_none() {
+            return Ok(());
+        }
+        Err(Error::option("reconnect", why))
     }
 
     /// An I/O thread polls for all its links or for none.

@@ -9,7 +9,8 @@ use crate::error::Error;
 /// Options of a server: those of its links, and its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Options of every peer's link. `connect_timeout` and `spin` have no use here.
+    /// Options of every peer's link. `connect_timeout` and `spin` have no use here, `reconnect` is
+    /// refused.
     pub link: LinkOptions,
     /// Most peers at one time.
     ///
@@ -49,6 +50,8 @@ impl ServerOptions {
     /// Refuses, by the option's name, what makes no sense for this address.
     pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
         self.link.validate(address)?;
+        self.link
+            .refuse_reconnect("a server's peers come back by themselves")?;
         non_zero(
             "connection_limit",
             self.connection_limit,

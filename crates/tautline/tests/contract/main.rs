@@ -19,6 +19,7 @@ mod options;
 mod own_loop;
 mod pressure;
 mod reading;
+mod reconnect;
 mod sending;
 mod threads;
 mod uds;

@@ -17,11 +17,10 @@ impl LinkDriver {
     pub(crate) fn serve(&mut self, turn: &mut Turn) -> Alive {
         match self.stage {
             Stage::Open | Stage::Closing(_) => {}
-            Stage::Ending(_) => return self.finish_end(),
-            Stage::Resolving
-            | Stage::Connecting { .. }
-            | Stage::WaitingForBacklog { .. }
-            | Stage::Ended => return Alive::Yes,
+            Stage::Ending(_) => return self.finish_end(turn),
+            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying | Stage::Ended => {
+                return Alive::Yes;
+            }
         }
         let shared = Arc::clone(self.shared());
         if self.broken.is_some() {
