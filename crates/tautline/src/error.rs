@@ -103,9 +103,33 @@ impl Error {
         Self::of_system(ErrorKind::Connect, "connect to", address, cause)
     }
 
-    /// An address that could not be listened on.
-    pub(crate) fn bind(address: &Address, cause: io::Error) -> Self {
-        Self::of_system(ErrorKind::Bind, "listen on", address, cause)
+    /// An address that could not be listened on: which of the steps to it failed, and why.
+    pub(crate) fn listen(step: &'static str, address: &Address, cause: io::Error) -> Self {
+        let (kind, why) = match cause.kind() {
+            io::ErrorKind::AddrInUse => {
+                let somebody = "held by a process that is not visible from here";
+                (ErrorKind::AddressInUse, explain_in_use(address, somebody))
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                let why = "address not available: no interface of this machine has it";
+                (ErrorKind::Bind, why.to_owned())
+            }
+            _ => (ErrorKind::Bind, plain(&cause)),
+        };
+        let why = format!("{step}: {why}");
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
+    }
+
+    /// An address that somebody holds already.
+    pub(crate) fn in_use(
+        step: &'static str,
+        address: &Address,
+        holder: impl fmt::Display,
+        cause: io::Error,
+    ) -> Self {
+        let why = format!("{step}: {}", explain_in_use(address, holder));
+        let kind = ErrorKind::AddressInUse;
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
     }
 
     /// Any other refusal of the system.
@@ -144,11 +168,7 @@ impl Error {
         cause: io::Error,
     ) -> Self {
         let (kind, why) = match cause.kind() {
-            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, explain_in_use(address)),
-            io::ErrorKind::AddrNotAvailable if kind == ErrorKind::Bind => {
-                let why = "address not available: no interface of this machine has it";
-                (kind, why.to_owned())
-            }
+            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, plain(&cause)),
             io::ErrorKind::TimedOut => (ErrorKind::TimedOut, plain(&cause)),
             _ => (kind, plain(&cause)),
         };
@@ -211,12 +231,12 @@ impl From<AddressError> for Error {
     }
 }
 
-fn explain_in_use(address: &Address) -> String {
+fn explain_in_use(address: &Address, holder: impl fmt::Display) -> String {
     let advice = match address {
         Address::Tcp { .. } | Address::Udp { .. } => "choose another port, or 0 for a free one",
         Address::Uds(_) => "stop it first, or choose another name",
     };
-    format!("address in use: another process listens there; {advice}")
+    format!("address in use: {holder}; {advice}")
 }
 
 /// The system's words without the number: "connection refused".

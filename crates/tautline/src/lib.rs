@@ -57,7 +57,7 @@ pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use link::Link;
 pub use options::{IoOptions, LinkOptions, ServerOptions};
-pub use server::{Server, ServerStatistics};
+pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
     ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,

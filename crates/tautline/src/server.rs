@@ -1,5 +1,7 @@
 //! The handle to a server, and what it counts over all its peers.
 
+mod broadcast;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +19,10 @@ use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::statistics::LinkStatistics;
 use crate::transport::Listener;
+
+pub use broadcast::Broadcast;
+
+use broadcast::BroadcastCounters;
 
 /// A listening server. It owns its peers: dropping it aborts them all.
 pub struct Server {
@@ -39,6 +45,12 @@ pub struct ServerStatistics {
     pub accept_shortages: u64,
     /// Times that accepting failed for any other reason; tried again after a pause.
     pub accept_failures: u64,
+    /// Calls of [`Server::broadcast`] and [`Server::broadcast_except`].
+    pub broadcasts: u64,
+    /// Messages that peers took from broadcasts; these are among `peers.sending.accepted`.
+    pub broadcasts_accepted: u64,
+    /// Messages from broadcasts that peers did not take, for whatever cause.
+    pub broadcasts_refused: u64,
 }
 
 /// What the server's handle, its listener and its peers share.
@@ -57,6 +69,7 @@ pub(crate) struct ServerShared {
     accept_failures: AtomicU64,
     /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
     unreachable: AtomicU64,
+    broadcasts: BroadcastCounters,
 }
 
 /// What the server's peers share of the kernel.
@@ -72,6 +85,8 @@ struct State {
     /// Newcomers are closed unseen: whoever stopped the server counts on knowing all peers.
     stopped: bool,
     live: HashMap<u64, Arc<LinkShared>>,
+    /// `live` as a list, for broadcasts; `None` once it has changed.
+    roster: Option<Arc<Vec<Arc<LinkShared>>>>,
     accepted: u64,
     /// What peers counted that have ended.
     gone: LinkStatistics,
@@ -182,6 +197,7 @@ impl ServerShared {
             accept_shortages: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
             unreachable: AtomicU64::new(0),
+            broadcasts: BroadcastCounters::default(),
         }
     }
 
@@ -244,6 +260,10 @@ impl ServerShared {
         }
         state.live.insert(peer.id, Arc::clone(peer));
         self.live.store(state.live.len(), Ordering::Relaxed);
+        let roster = state.roster.take();
+        drop(state);
+        // Without the lock: it may be long, and the last to hold some of its peers.
+        drop(roster);
         true
     }
 
@@ -260,6 +280,9 @@ impl ServerShared {
         state.unsent.add(peer.unsent());
         state.live.remove(&peer.id);
         self.live.store(state.live.len(), Ordering::Relaxed);
+        let roster = state.roster.take();
+        drop(state);
+        drop(roster);
         self.changed.notify_all();
     }
 
@@ -273,14 +296,17 @@ impl ServerShared {
         if let ServerSocket::Datagram(channel) = &self.socket {
             peers.sending = channel.read(Outbound::statistics);
         }
-        ServerStatistics {
+        let mut statistics = ServerStatistics {
             peers,
             connected: state.live.len(),
             accepted: state.accepted,
             turned_away: self.turned_away.load(Ordering::Relaxed),
             accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
             accept_failures: self.accept_failures.load(Ordering::Relaxed),
-        }
+            ..ServerStatistics::default()
+        };
+        self.broadcasts.tell(&mut statistics);
+        statistics
     }
 
     /// Closes the listening socket, and has every peer end at once.

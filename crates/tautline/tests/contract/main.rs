@@ -8,6 +8,7 @@ mod common;
 
 mod accounting;
 mod bad_peers;
+mod broadcast;
 mod callbacks;
 mod closing;
 mod crowd;
@@ -20,5 +21,6 @@ mod own_loop;
 mod pressure;
 mod reading;
 mod sending;
+mod serving;
 mod threads;
 mod uds;
