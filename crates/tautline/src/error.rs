@@ -44,7 +44,7 @@ pub enum ErrorKind {
     Io,
     /// The link, server or thread had already ended.
     Closed,
-    /// A thread could not be started.
+    /// A thread could not be started, or not be made to run as it should.
     Thread,
 }
 
@@ -149,6 +149,22 @@ impl Error {
         Self::new(ErrorKind::Closed, operation, address, why, None)
     }
 
+    /// What the system refuses a thread, or its start hook does.
+    pub(crate) fn of_thread(
+        operation: &'static str,
+        why: impl Into<String>,
+        cause: Option<io::Error>,
+    ) -> Self {
+        Self::new(ErrorKind::Thread, operation, None, why.into(), cause)
+    }
+
+    /// The same where an option asked for it.
+    pub(crate) fn of_option(self, name: &'static str) -> Self {
+        let why = self.0.why.clone();
+        let cause = Arc::into_inner(self.0).and_then(|report| report.cause);
+        Self::new(ErrorKind::InvalidOption, name, None, why, cause)
+    }
+
     /// The system is out of descriptors for a loop.
     pub(crate) fn poller(cause: io::Error) -> Self {
         let (operation, why) = ("make a loop", plain(&cause));
@@ -240,7 +256,7 @@ fn explain_in_use(address: &Address, holder: impl fmt::Display) -> String {
 }
 
 /// The system's words without the number: "connection refused".
-fn plain(cause: &io::Error) -> String {
+pub(crate) fn plain(cause: &io::Error) -> String {
     let text = cause.to_string();
     let words = match cause.raw_os_error() {
         Some(number) => text

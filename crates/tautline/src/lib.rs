@@ -47,6 +47,7 @@ mod server;
 mod statistics;
 mod sync;
 mod sys;
+pub mod thread;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
@@ -56,7 +57,7 @@ pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsen
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use link::Link;
-pub use options::{IoOptions, LinkOptions, ServerOptions};
+pub use options::{IoOptions, LinkOptions, ServerOptions, StartHook};
 pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{

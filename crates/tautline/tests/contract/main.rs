@@ -22,5 +22,6 @@ mod pressure;
 mod reading;
 mod sending;
 mod serving;
+mod starting;
 mod threads;
 mod uds;

@@ -33,7 +33,6 @@ over! {
     dropped_before_its_first_turn_it_ends_what_was_asked_for: tcp uds udp;
     two_loops_of_one_thread_are_independent: tcp uds udp;
     a_callback_turns_no_loop: tcp;
-    what_concerns_its_thread_is_refused_by_name: tcp;
 }
 
 fn own_loop() -> IoLoop {
@@ -440,14 +439,4 @@ fn a_callback_turns_no_loop(_: Transport) {
     assert!(OTHER.take().is_none(), "the callback took it");
     let in_thread = inside_callback(&start(), || own_loop().turn(None).unwrap_err().kind());
     assert_eq!(in_thread, std::io::ErrorKind::Deadlock);
-}
-
-fn what_concerns_its_thread_is_refused_by_name(_: Transport) {
-    let options = IoOptions {
-        name: "mine".to_owned(),
-        ..IoOptions::default()
-    };
-    let error = IoLoop::new(options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidOption);
-    assert!(error.to_string().starts_with("name: "), "{error}");
 }
