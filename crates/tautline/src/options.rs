@@ -7,6 +7,7 @@
 mod io;
 mod link;
 mod server;
+mod start_hook;
 
 use std::time::Duration;
 
@@ -15,9 +16,10 @@ use tautline_session::Framing;
 use crate::error::Error;
 use crate::sys;
 
-pub use io::{IoOptions, StartHook};
+pub use io::IoOptions;
 pub use link::LinkOptions;
 pub use server::ServerOptions;
+pub use start_hook::StartHook;
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {

@@ -15,7 +15,8 @@ pub struct ServerOptions {
     /// Most peers at one time.
     ///
     /// Default 1,024. One more is turned away and counted; over UDP the peer that has been silent
-    /// longest makes room, but never one active within a second.
+    /// longest makes room, but never one active within a second. Newcomers are accepted 64 at a time,
+    /// and then all others of the thread have their turn: a flood of them keeps no open link waiting.
     pub connection_limit: usize,
     /// Most encoded bytes that the queues of all peers hold together.
     ///
