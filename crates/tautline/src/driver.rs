@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use audience::contain;
 pub(crate) use datagram::DatagramDriver;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback};
 pub(crate) use link::{LinkDriver, LinkStart};

@@ -44,7 +44,7 @@ pub enum ErrorKind {
     Io,
     /// The link, server or thread had already ended.
     Closed,
-    /// A thread could not be started.
+    /// A thread could not be started, or not be made to run as it should.
     Thread,
 }
 
@@ -124,9 +124,33 @@ impl Error {
         Self::of_system(ErrorKind::Connect, "connect to", address, cause)
     }
 
-    /// An address that could not be listened on.
-    pub(crate) fn bind(address: &Address, cause: io::Error) -> Self {
-        Self::of_system(ErrorKind::Bind, "listen on", address, cause)
+    /// An address that could not be listened on: which of the steps to it failed, and why.
+    pub(crate) fn listen(step: &'static str, address: &Address, cause: io::Error) -> Self {
+        let (kind, why) = match cause.kind() {
+            io::ErrorKind::AddrInUse => {
+                let somebody = "held by a process that is not visible from here";
+                (ErrorKind::AddressInUse, explain_in_use(address, somebody))
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                let why = "address not available: no interface of this machine has it";
+                (ErrorKind::Bind, why.to_owned())
+            }
+            _ => (ErrorKind::Bind, plain(&cause)),
+        };
+        let why = format!("{step}: {why}");
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
+    }
+
+    /// An address that somebody holds already.
+    pub(crate) fn in_use(
+        step: &'static str,
+        address: &Address,
+        holder: impl fmt::Display,
+        cause: io::Error,
+    ) -> Self {
+        let why = format!("{step}: {}", explain_in_use(address, holder));
+        let kind = ErrorKind::AddressInUse;
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
     }
 
     /// Any other refusal of the system.
@@ -144,6 +168,22 @@ impl Error {
     pub(crate) fn closed(operation: &'static str, address: Option<&Address>) -> Self {
         let why = "already closed".to_owned();
         Self::new(ErrorKind::Closed, operation, address, why, None)
+    }
+
+    /// What the system refuses a thread, or its start hook does.
+    pub(crate) fn of_thread(
+        operation: &'static str,
+        why: impl Into<String>,
+        cause: Option<io::Error>,
+    ) -> Self {
+        Self::new(ErrorKind::Thread, operation, None, why.into(), cause)
+    }
+
+    /// The same where an option asked for it.
+    pub(crate) fn of_option(self, name: &'static str) -> Self {
+        let why = self.0.why.clone();
+        let cause = Arc::into_inner(self.0).and_then(|report| report.cause);
+        Self::new(ErrorKind::InvalidOption, name, None, why, cause)
     }
 
     /// The system is out of descriptors for a loop.
@@ -165,11 +205,7 @@ impl Error {
         cause: io::Error,
     ) -> Self {
         let (kind, why) = match cause.kind() {
-            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, explain_in_use(address)),
-            io::ErrorKind::AddrNotAvailable if kind == ErrorKind::Bind => {
-                let why = "address not available: no interface of this machine has it";
-                (kind, why.to_owned())
-            }
+            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, plain(&cause)),
             io::ErrorKind::TimedOut => (ErrorKind::TimedOut, plain(&cause)),
             _ => (kind, plain(&cause)),
         };
@@ -232,16 +268,16 @@ impl From<AddressError> for Error {
     }
 }
 
-fn explain_in_use(address: &Address) -> String {
+fn explain_in_use(address: &Address, holder: impl fmt::Display) -> String {
     let advice = match address {
         Address::Tcp { .. } | Address::Udp { .. } => "choose another port, or 0 for a free one",
         Address::Uds(_) => "stop it first, or choose another name",
     };
-    format!("address in use: another process listens there; {advice}")
+    format!("address in use: {holder}; {advice}")
 }
 
 /// The system's words without the number: "connection refused".
-fn plain(cause: &io::Error) -> String {
+pub(crate) fn plain(cause: &io::Error) -> String {
     let text = cause.to_string();
     let words = match cause.raw_os_error() {
         Some(number) => text

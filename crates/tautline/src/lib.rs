@@ -48,6 +48,7 @@ mod server;
 mod statistics;
 mod sync;
 mod sys;
+pub mod thread;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
@@ -58,8 +59,8 @@ pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use life::LinkState;
 pub use link::Link;
-pub use options::{IoOptions, LinkOptions, ServerOptions};
-pub use server::{Server, ServerStatistics};
+pub use options::{IoOptions, LinkOptions, ServerOptions, StartHook};
+pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
     ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay,

@@ -71,7 +71,7 @@ impl Link {
     /// # Errors
     /// [`SendError`] says what became of it; the message was not accepted.
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.shared.send(message, Call::Try, None)
+        self.shared.try_send(message)
     }
 
     /// Sends one message, waiting at most this long for room: reliable and besteffort both wait,
@@ -292,6 +292,11 @@ impl LinkShared {
             shared_queue: true,
             ..Self::new(io.next_id(), address, io, channel, false)
         }
+    }
+
+    /// Sends one message without ever waiting.
+    pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.send(message, Call::Try, None)
     }
 
     fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {

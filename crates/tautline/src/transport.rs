@@ -5,6 +5,8 @@
 //! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
 mod race;
+mod holder;
+mod inet;
 mod resolve;
 mod socket;
 mod tcp;
@@ -25,6 +27,7 @@ use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
 
 pub(crate) use race::{Race, Standing};
+pub(crate) use inet::plain;
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
@@ -219,38 +222,6 @@ impl Listener {
     ) -> io::Result<PollReady> {
         self.socket.wait_ready(interest, deadline)
     }
-}
-
-/// The first of a name's addresses that can be bound; else why the last one could not.
-fn first_that_binds<T>(
-    candidates: Vec<SocketAddr>,
-    bind: impl Fn(SocketAddr) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let mut failure = None;
-    for candidate in candidates {
-        match bind(candidate) {
-            Ok(bound) => return Ok(bound),
-            Err(error) => failure = Some(error),
-        }
-    }
-    Err(failure.expect("a resolved name has an address"))
-}
-
-/// Binds so that a restarted server gets its address at once, and nobody shares it.
-fn bind_inet(socket: &Socket, local: SocketAddr) -> io::Result<()> {
-    let fd = socket.as_fd();
-    let bound = SockRef::from(&fd);
-    match socket.kind() {
-        // Connections of an earlier server may still be in TIME_WAIT.
-        Kind::Tcp => bound.set_reuse_address(true)?,
-        // On UDP the same option would let a second server take the datagrams of the first.
-        Kind::Udp | Kind::Uds => {}
-    }
-    if local.is_ipv6() && local.ip().is_unspecified() {
-        // IPv4 too, whatever net.ipv6.bindv6only says here.
-        bound.set_only_v6(false)?;
-    }
-    bound.bind(&local.into())
 }
 
 /// The options that a socket has to have before it connects or listens.

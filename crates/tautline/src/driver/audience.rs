@@ -91,7 +91,7 @@ impl Audience {
 }
 
 /// Runs the application's code; no panic of it gets out.
-pub(super) fn contain<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub(crate) fn contain<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
         // What it panicked with is the application's too, and so is its drop. That of a panic in
         // there is left alone: somewhere it has to end.

@@ -22,7 +22,7 @@ use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Remote, is_icmp};
+use crate::transport::{Remote, is_icmp, plain};
 
 /// The server's socket and its peers.
 pub(crate) struct DatagramDriver {
@@ -268,7 +268,7 @@ impl DatagramDriver {
         }
         let peer_id = self.channel.open_peer();
         let io = Arc::clone(&turn.io);
-        let address = Address::udp(remote.address);
+        let address = Address::udp(plain(remote.address));
         let channel = Arc::clone(&self.channel);
         let shared = LinkShared::peer_of_shared_queue(io, address.clone(), channel, peer_id);
         let shared = Arc::new(shared);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef};
 
-use super::{Kind, tcp, uds};
+use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
 use crate::sys;
 
@@ -154,8 +154,8 @@ impl Socket {
     fn to_address(&self, found: io::Result<socket2::SockAddr>) -> Option<Address> {
         let found = found.ok()?;
         match self.kind {
-            Kind::Tcp => found.as_socket().map(Address::tcp),
-            Kind::Udp => found.as_socket().map(Address::udp),
+            Kind::Tcp => found.as_socket().map(plain).map(Address::tcp),
+            Kind::Udp => found.as_socket().map(plain).map(Address::udp),
             Kind::Uds => uds::address(&found),
         }
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use socket2::{Domain, SockRef};
 use tautline_session::Strategy;
 
-use super::{Kind, LISTEN_BACKLOG, Listener, Socket, resolve};
+use super::{Kind, LISTEN_BACKLOG, Listener, Socket, inet, resolve};
 use crate::address::Address;
 use crate::error::Error;
 use crate::options::{LinkOptions, ServerOptions};
@@ -27,7 +27,7 @@ pub(super) fn listen(
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
     address.validate()?;
-    super::first_that_binds(resolve::inet(address, host, port)?, |local| {
+    inet::first_that_binds(resolve::inet(address, host, port)?, |local| {
         listen_at(address, local, options)
     })
 }
@@ -37,14 +37,14 @@ fn listen_at(
     local: SocketAddr,
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
-    let failed = |cause| Error::bind(address, cause);
-    let socket = Socket::create(Kind::Tcp, Domain::for_address(local)).map_err(failed)?;
+    let socket = Socket::create(Kind::Tcp, Domain::for_address(local))
+        .map_err(|cause| Error::listen("socket", address, cause))?;
     super::configure(&socket, address, &options.link)?;
-    super::bind_inet(&socket, local).map_err(failed)?;
+    inet::bind(&socket, address, local, options)?;
     // Here too the address may turn out to be in use: with SO_REUSEADDR two can bind it.
     SockRef::from(&socket.as_fd())
         .listen(LISTEN_BACKLOG)
-        .map_err(failed)?;
+        .map_err(|cause| inet::failed("listen", Kind::Tcp, address, local, cause))?;
     let address = socket.local_address().unwrap_or_else(|| address.clone());
     Ok(Listener {
         address,

@@ -8,6 +8,7 @@ mod common;
 
 mod accounting;
 mod bad_peers;
+mod broadcast;
 mod callbacks;
 mod closing;
 mod crowd;
@@ -21,5 +22,7 @@ mod pressure;
 mod reading;
 mod reconnect;
 mod sending;
+mod serving;
+mod starting;
 mod threads;
 mod uds;

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -22,6 +22,7 @@ over! {
     it_is_readable_for_what_another_thread_asks: tcp uds udp;
     it_is_readable_for_a_timer: udp;
     it_is_readable_while_a_turn_has_left_work: tcp uds;
+    it_stands_in_a_poller_that_tells_of_edges_only: tcp uds;
     it_is_not_readable_when_nothing_is_to_be_done: tcp uds udp;
     a_turn_waits_no_longer_than_it_may: tcp;
     between_turns_nothing_waits_for_the_loop: tcp uds;
@@ -33,7 +34,6 @@ over! {
     dropped_before_its_first_turn_it_ends_what_was_asked_for: tcp uds udp;
     two_loops_of_one_thread_are_independent: tcp uds udp;
     a_callback_turns_no_loop: tcp;
-    what_concerns_its_thread_is_refused_by_name: tcp;
 }
 
 fn own_loop() -> IoLoop {
@@ -203,6 +203,44 @@ fn it_is_readable_while_a_turn_has_left_work(transport: Transport) {
     }
     // When the news come, and again as what was left.
     assert!(turns >= 5, "{turns} turns of at most 2 * 160 bytes");
+}
+
+/// Each news is told once: what a turn leaves has to be news again.
+fn it_stands_in_a_poller_that_tells_of_edges_only(transport: Transport) {
+    let mut poll = mio::Poll::new().unwrap();
+    let mut events = mio::Events::with_capacity(4);
+    let mut io = IoLoop::new(IoOptions {
+        read_buffer_bytes: 10,
+        ..IoOptions::default()
+    })
+    .unwrap();
+    let fd = io.as_raw_fd();
+    let (token, readable) = (mio::Token(0), mio::Interest::READABLE);
+    let mut source = mio::unix::SourceFd(&fd);
+    poll.registry()
+        .register(&mut source, token, readable)
+        .unwrap();
+
+    let listener = RawListener::bind(transport);
+    let (handler, inbox) = recorder();
+    let link = io
+        .connect(&listener.address(), LinkOptions::default(), handler)
+        .unwrap();
+    let mut edges_until = |what: &str, so: &dyn Fn() -> bool| {
+        while !so() {
+            poll.poll(&mut events, Some(WATCHDOG)).unwrap();
+            assert!(!events.is_empty(), "waited in vain until {what}");
+            io.turn(Some(Duration::ZERO)).unwrap();
+        }
+    };
+    edges_until("it is open", &|| link.is_open());
+    let mut peer = listener.accept();
+    peer.write_all(&[7; 4000]).unwrap();
+    let read = || link.statistics().receiving.wire_bytes;
+    edges_until("all is read", &|| read() == 4000);
+    peer.end();
+    edges_until("it has ended", &|| link.is_ended());
+    assert!(matches!(inbox.skip_to_closed().reason, Reason::PeerEnded));
 }
 
 fn it_is_not_readable_when_nothing_is_to_be_done(transport: Transport) {
@@ -440,14 +478,4 @@ fn a_callback_turns_no_loop(_: Transport) {
     assert!(OTHER.take().is_none(), "the callback took it");
     let in_thread = inside_callback(&start(), || own_loop().turn(None).unwrap_err().kind());
     assert_eq!(in_thread, std::io::ErrorKind::Deadlock);
-}
-
-fn what_concerns_its_thread_is_refused_by_name(_: Transport) {
-    let options = IoOptions {
-        name: "mine".to_owned(),
-        ..IoOptions::default()
-    };
-    let error = IoLoop::new(options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidOption);
-    assert!(error.to_string().starts_with("name: "), "{error}");
 }

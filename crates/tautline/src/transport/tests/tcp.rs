@@ -174,7 +174,7 @@ fn a_taken_port_is_explained() {
     assert_eq!(
         error.to_string(),
         format!(
-            "listen on {where_}: address in use: another process listens there; \
+            "listen on {where_}: bind: address in use: held by this process itself; \
              choose another port, or 0 for a free one"
         )
     );

@@ -25,3 +25,25 @@ pub(crate) fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
     assert!(ready >= 0, "{}", std::io::Error::last_os_error());
     ready == 1
 }
+
+/// `capset(2)` without `CAP_SYS_NICE`, for the calling thread and those it starts from now on.
+#[expect(
+    unsafe_code,
+    reason = "libc call, for which the C library has no function"
+)]
+pub(crate) fn give_up_sys_nice() {
+    const VERSION_3: u32 = 0x2008_0522;
+    const SYS_NICE: u32 = 23;
+    let header = [VERSION_3, 0];
+    // Effective, permitted and inheritable, twice 32 of them.
+    let mut held = [[0_u32; 3]; 2];
+    // SAFETY: both are laid out as the call documents, and live through it.
+    let read = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), held.as_mut_ptr()) };
+    assert_eq!(read, 0, "{}", std::io::Error::last_os_error());
+    for set in &mut held[0] {
+        *set &= !(1 << SYS_NICE);
+    }
+    // SAFETY: as above.
+    let set = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), held.as_ptr()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
