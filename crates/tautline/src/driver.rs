@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use datagram::DatagramDriver;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback};
@@ -62,7 +62,7 @@ impl Driver {
         poll: mio::Poll,
         io: Arc<IoShared>,
         read_buffer_bytes: usize,
-        spin: std::time::Duration,
+        spin: Duration,
     ) -> io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         Ok(Self {
@@ -280,6 +280,8 @@ impl Hasher for IdHasher {
     }
 }
 
+/// Before a kernel that had no memory for a write is asked again: nothing tells when it has some.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 1024;
 /// Rounds of commands in a turn: callbacks that keep asking must not starve reading.

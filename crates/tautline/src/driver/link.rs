@@ -209,7 +209,8 @@ impl LinkDriver {
             Stage::WaitingForBacklog { targets } => self.try_next(targets, None, turn),
             other => {
                 self.stage = other;
-                Alive::Yes
+                // The kernel may have had no memory for what waits.
+                self.serve(turn)
             }
         }
     }
