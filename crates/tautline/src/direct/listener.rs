@@ -118,7 +118,11 @@ fn connect_to(
     loop {
         let (socket, connecting) = match transport::start_connect(address, target, options) {
             Ok(started) => started,
-            Err(error) if transport::is_backlog_full(&error) && !passed(deadline) => {
+            Err(error) if transport::is_backlog_full(&error) => {
+                if passed(deadline) {
+                    let timeout = options.connect_timeout;
+                    return Err(Error::timed_out("connect to", address, timeout));
+                }
                 // Nothing tells when there is room; the listener is alive, so it will not be long.
                 std::thread::sleep(BACKLOG_PAUSE);
                 continue;

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tautline::{Address, IoThread, Link, Received, Server, ServerOptions};
+use tautline::{Address, Error, ErrorKind, IoThread, Link, Received, Server, ServerOptions};
 
 use crate::common::*;
 
@@ -14,10 +14,15 @@ over! {
     a_link_ended_while_it_connects_ends_once_a_thousand_times: tcp uds udp;
     a_server_dropped_while_peers_come_frees_its_address_a_hundred_times: tcp uds udp;
     a_server_restarts_twenty_times_on_its_address: tcp uds udp;
+    of_servers_that_start_at_once_one_wins: tcp uds udp;
     whoever_stops_a_server_waits_for_its_callback: tcp uds udp;
 }
 
 fn echo_on(io: &IoThread, address: &Address, transport: Transport) -> Server {
+    try_echo_on(io, address, transport).unwrap()
+}
+
+fn try_echo_on(io: &IoThread, address: &Address, transport: Transport) -> Result<Server, Error> {
     let options = ServerOptions {
         link: framed(transport),
         // A datagram server hears nothing of the end of a peer.
@@ -26,7 +31,7 @@ fn echo_on(io: &IoThread, address: &Address, transport: Transport) -> Server {
     };
     let accept =
         |_: &Link| Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap());
-    io.listen(address, options, accept).unwrap()
+    io.listen(address, options, accept)
 }
 
 /// Sends and is answered until it is told to stop.
@@ -172,6 +177,27 @@ fn a_server_restarts_twenty_times_on_its_address(transport: Transport) {
         link.send(b"hello").unwrap();
         assert_eq!(inbox.expect_message(), b"hello");
         server.close(WATCHDOG);
+    }
+}
+
+/// Some find out when they bind, and some, where the kernel let two of them bind, when they listen.
+fn of_servers_that_start_at_once_one_wins(transport: Transport) {
+    let (io, mut place) = (start(), fresh(transport));
+    // A port that is free.
+    place.address = echo_on(&io, &place.address, transport).local_address();
+    for _ in 0..20 {
+        let started: Vec<_> = thread::scope(|scope| {
+            let starting: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| try_echo_on(&io, &place.address, transport)))
+                .collect();
+            starting.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        let (winners, losers): (Vec<_>, Vec<_>) = started.into_iter().partition(Result::is_ok);
+        assert_eq!(winners.len(), 1);
+        for loser in losers {
+            assert_eq!(loser.unwrap_err().kind(), ErrorKind::AddressInUse);
+        }
+        live_once(&io, &place.address, transport, 0);
     }
 }
 

@@ -2,8 +2,14 @@
 
 use std::io::Write;
 use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use tautline::{Address, IoThread, Link, LinkOptions, Reason, Received, SendError, ServerOptions};
+use socket2::{Domain, SockAddr, Type};
+use tautline::{
+    Address, DirectLink, ErrorKind, IoThread, Link, LinkOptions, Reason, Received, SendError,
+    ServerOptions,
+};
 
 use crate::common::*;
 
@@ -12,6 +18,7 @@ over! {
     sent_in_opened_it_comes_first: tcp uds udp;
     sent_right_after_connect_it_is_refused_or_arrives: tcp uds udp;
     a_link_made_in_a_message_opens_and_speaks: tcp uds udp;
+    a_direct_link_waits_for_a_full_backlog_until_its_time_is_up: uds;
     peers_of_both_families_are_told_by_their_own_address: tcp;
 }
 
@@ -130,6 +137,33 @@ fn speak_when_open(io: &IoThread, address: &Address, options: LinkOptions) -> Li
         }
     });
     io.connect(address, options, handler).unwrap()
+}
+
+/// A Unix listener with a full backlog is alive: that is no refusal, and no reason to wait for ever.
+fn a_direct_link_waits_for_a_full_backlog_until_its_time_is_up(transport: Transport) {
+    let place = fresh(transport);
+    let listener = socket2::Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    listener
+        .bind(&SockAddr::unix(place.path()).unwrap())
+        .unwrap();
+    listener.listen(0).unwrap();
+    let _first = RawStream::connect(&place.address);
+    let connect = |timeout| {
+        let options = LinkOptions {
+            connect_timeout: timeout,
+            ..framed(transport)
+        };
+        DirectLink::connect(&place.address, options)
+    };
+    let begun = Instant::now();
+    let error = connect(Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+    thread::scope(|scope| {
+        let connecting = scope.spawn(|| connect(WATCHDOG));
+        listener.accept().unwrap();
+        connecting.join().unwrap().unwrap();
+    });
 }
 
 /// On a socket for both families the kernel writes an IPv4 address as one of IPv6. The application is

@@ -12,6 +12,7 @@ over! {
     an_abort_with_something_unread_costs_the_peer_no_more_than_it_says: tcp;
     a_peer_that_aborts_what_it_has_not_read_is_a_loss: tcp uds;
     what_a_peer_said_before_its_reset_is_delivered: tcp;
+    no_signal_kills_a_direct_link_whose_peer_has_gone: tcp uds;
 }
 
 /// Closed with something unread in it, a socket is answered with a reset, and that overtakes what was
@@ -114,4 +115,22 @@ fn what_a_peer_said_before_its_reset_is_delivered(transport: Transport) {
     }
     let closed = inbox.expect_end();
     assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}");
+}
+
+/// With the signal at its default, as in programs that are not written in Rust.
+fn no_signal_kills_a_direct_link_whose_peer_has_gone(transport: Transport) {
+    let test = "last_words::no_signal_kills_a_direct_link_whose_peer_has_gone";
+    let name = name_of(test, transport);
+    if !in_child(&name) {
+        return child(&name, "");
+    }
+    sys::default_sigpipe();
+    let listener = RawListener::bind(transport);
+    let mut link = DirectLink::connect(&listener.address(), framed(transport)).unwrap();
+    drop(listener.accept());
+    // Small ones, and one with a gathered rest.
+    until("a send has failed", || {
+        link.send(b"anybody?").is_err() || link.send(&[7; 100_000]).is_err()
+    });
+    link.recv(None).unwrap_err();
 }
