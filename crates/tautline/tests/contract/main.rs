@@ -23,6 +23,7 @@ mod life;
 mod limits;
 mod no_network;
 mod options;
+mod own_loop;
 mod pressure;
 mod reading;
 mod sending;

@@ -1,6 +1,8 @@
 //! What these tests ask of the system and the standard library does not offer.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// `signal(SIGPIPE, SIG_DFL)`: the signal kills, as in programs that are not written in Rust.
 #[expect(unsafe_code, reason = "libc call")]
@@ -40,4 +42,19 @@ pub(crate) fn interrupt(thread_id: u32) {
     let (process, thread_id) = (std::process::id(), thread_id as libc::pid_t);
     // SAFETY: the call takes numbers, and the process is our own.
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread_id, libc::SIGUSR1) };
+}
+
+/// `poll(2)` for reading: whether the descriptor is readable, or becomes so in time.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
+    let mut asked = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let timeout_ms = timeout.as_millis().try_into().unwrap();
+    // SAFETY: one entry is passed, and lives through the call.
+    let ready = unsafe { libc::poll(&mut asked, 1, timeout_ms) };
+    assert!(ready >= 0, "{}", std::io::Error::last_os_error());
+    ready == 1
 }
