@@ -15,7 +15,7 @@ use tautline_session::{
 
 use crate::error::{FlushError, SendError};
 use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
-use crate::transport::is_transient;
+use crate::transport::{is_shortage, is_transient};
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -75,8 +75,10 @@ pub(crate) enum Drained {
     Idle,
     /// The turn's share is written and more waits.
     More,
-    /// The kernel has no room.
+    /// The kernel has no room, and will tell when it has.
     Blocked,
+    /// The kernel has no memory, and will not tell when it has: the socket may have room all the time.
+    Short,
     /// The connection is broken; what was taken is back in the queue.
     Broken(io::Error),
 }
@@ -267,10 +269,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, broken) = self.write_taken(outlet, taken);
-            if let Some(error) = broken {
-                let first = lock(&self.state).broken.take();
-                return Drained::Broken(first.unwrap_or(error));
+            let (settled, trouble) = self.write_taken(outlet, taken);
+            match trouble {
+                Some(Trouble::Broken(error)) => {
+                    let first = lock(&self.state).broken.take();
+                    return Drained::Broken(first.unwrap_or(error));
+                }
+                Some(Trouble::Short) => return Drained::Short,
+                None => {}
             }
             if settled.blocked {
                 return Drained::Blocked;
@@ -311,25 +317,25 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
-    fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<io::Error>) {
+    fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<Trouble>) {
         if outlet.is_datagram() {
-            let (sent, stopped) = write_datagrams(&*outlet, &taken);
+            let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
             drop(outlet);
             let settle = |state: &mut State<O>| {
                 state
                     .outbound
                     .settle_datagrams(taken, sent, stopped, &self.home)
             };
-            return (self.settle(settle), None);
+            return (self.settle(settle), trouble);
         }
-        let (written_bytes, broken) = write_stream(&*outlet, taken.bytes());
+        let (written_bytes, trouble) = write_stream(&*outlet, taken.bytes());
         drop(outlet);
         let settle = |state: &mut State<O>| {
             state
                 .outbound
                 .settle_stream(taken, written_bytes, &self.home)
         };
-        (self.settle(settle), broken)
+        (self.settle(settle), trouble)
     }
 
     fn settle(&self, settle: impl FnOnce(&mut State<O>) -> Settled) -> Settled {
@@ -417,6 +423,15 @@ mod models;
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
+/// What is wrong where a write did not go as far as it could.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The kernel has no memory: see [`Drained::Short`].
+    Short,
+    /// The connection is broken.
+    Broken(io::Error),
+}
+
 /// One message, and why the connection is broken, if it is: the driver meets that when it writes on.
 pub(crate) fn write_one(
     outlet: &impl Outlet,
@@ -437,27 +452,35 @@ pub(crate) fn write_one(
     }
 }
 
-pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
+pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<Trouble>) {
     if bytes.is_empty() {
         return (0, None);
     }
     match outlet.write(&[], bytes, PeerId::SOLE) {
         Ok(written_bytes) => (written_bytes, None),
+        Err(error) if is_shortage(&error) => (0, Some(Trouble::Short)),
         Err(error) if is_transient(&error) => (0, None),
-        Err(error) => (0, Some(error)),
+        Err(error) => (0, Some(Trouble::Broken(error))),
     }
 }
 
-pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
+/// How many are sent, and why not all.
+pub(crate) fn write_datagrams(
+    outlet: &impl Outlet,
+    taken: &Taken,
+) -> (usize, Stopped, Option<Trouble>) {
     let mut sent = 0;
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
             Ok(_) => sent += 1,
-            Err(error) if is_transient(&error) => return (sent, Stopped::WouldBlock),
-            Err(_) => return (sent, Stopped::Failed),
+            Err(error) if is_transient(&error) => {
+                let trouble = is_shortage(&error).then_some(Trouble::Short);
+                return (sent, Stopped::WouldBlock, trouble);
+            }
+            Err(_) => return (sent, Stopped::Failed, None),
         }
     }
-    (sent, Stopped::AtEnd)
+    (sent, Stopped::AtEnd, None)
 }
 
 pub(crate) const fn refused(refusal: Refusal) -> SendError {

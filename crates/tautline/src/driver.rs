@@ -340,6 +340,8 @@ impl Hasher for IdHasher {
     }
 }
 
+/// Before a kernel that had no memory for a write is asked again: nothing tells when it has some.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 1024;
 /// Rounds of commands in a turn: callbacks that keep asking must not starve reading.

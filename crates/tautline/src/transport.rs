@@ -281,8 +281,7 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 
 /// No room at the moment, in the socket or in the kernel: try again later.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock
-        || matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+    error.kind() == io::ErrorKind::WouldBlock || is_shortage(error)
 }
 
 /// Errors of the new connection that accept(2) hands to the listener: treat as "not this one".

@@ -506,7 +506,9 @@ fn serve(line: &Line) {
         Drained::Idle => {}
         // The kernel says when it has room; where the wire broke, reading tells, and in these models
         // it never does: whoever writes next meets a wire that works.
-        Drained::More | Drained::Blocked | Drained::Broken(_) => line.home().come_again(),
+        Drained::More | Drained::Blocked | Drained::Short | Drained::Broken(_) => {
+            line.home().come_again()
+        }
     }
     line.poll_pressure();
 }

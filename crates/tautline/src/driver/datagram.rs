@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use mio::Interest;
 use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 
-use super::Alive;
 use super::audience::{Audience, Panicked};
 use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::Turn;
+use super::{Alive, SHORTAGE_PAUSE};
 use crate::address::Address;
 use crate::channel::{Channel, Drained};
 use crate::handler::{Opened, Reason, Received, Unsent};
@@ -141,7 +141,8 @@ impl DatagramDriver {
             self.expire(now, turn);
             self.plan_expiry(now, turn);
         }
-        self.end_closing(now, turn);
+        // Those who close are looked at, and the kernel may have had no memory for what waits.
+        self.serve(turn);
         self.alive(turn)
     }
 
@@ -358,6 +359,7 @@ impl DatagramDriver {
             Drained::Idle => self.await_room(false, turn),
             Drained::More => turn.again(self.id()),
             Drained::Blocked => self.await_room(true, turn),
+            Drained::Short => turn.set_timer(Instant::now() + SHORTAGE_PAUSE, self.server.id),
             // A datagram that cannot be sent is given up alone; nothing breaks the socket.
             Drained::Broken(_) => {}
         }

@@ -215,12 +215,9 @@ impl LinkDriver {
             Stage::Resolving | Stage::Connecting(_) if expired => self.connect_timed_out(turn),
             Stage::Connecting(_) => self.go_on_connecting(turn),
             Stage::Retrying if expired => self.pause_ended(now, turn),
-            Stage::Resolving
-            | Stage::Retrying
-            | Stage::Open
-            | Stage::Closing(_)
-            | Stage::Ending(_)
-            | Stage::Ended => Alive::Yes,
+            // The kernel may have had no memory for what waits.
+            Stage::Open | Stage::Closing(_) => self.serve(turn),
+            Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => Alive::Yes,
         }
     }
 

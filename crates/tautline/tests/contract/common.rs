@@ -1,5 +1,6 @@
 //! What all tests of the suite share: transports, waiting, and both ends of a connection.
 
+mod faults;
 mod inbox;
 mod process;
 mod raw;
@@ -8,12 +9,16 @@ pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
+pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
-pub(crate) use process::{child, in_child, is_asleep, own_thread_id, reserved_bytes, thread_ids};
+pub(crate) use process::{
+    PeerProcess, all_thread_ids, child, cpu_time, in_child, is_asleep, listen_at, name_of,
+    open_descriptors, own_thread_id, reserved_bytes, resident_bytes, tell_address, thread_ids,
+};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
-    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
-    server_of_raw, stalled, start,
+    GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
+    reach, server_of_raw, stalled, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};

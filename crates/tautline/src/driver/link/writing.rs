@@ -2,14 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mio::Interest;
 use tautline_session::{Caller, Discard};
 
 use super::{LinkDriver, Side, Stage};
 use crate::channel::Drained;
-use crate::driver::Alive;
 use crate::driver::turn::Turn;
+use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::Reason;
 
 impl LinkDriver {
@@ -42,6 +43,7 @@ impl LinkDriver {
             }
             Drained::More => turn.again(shared.id),
             Drained::Blocked => self.await_room(true, turn),
+            Drained::Short => turn.set_timer(Instant::now() + SHORTAGE_PAUSE, shared.id),
             Drained::Broken(cause) => return self.write_failed(cause, turn),
         }
         self.tell_pressure(turn)

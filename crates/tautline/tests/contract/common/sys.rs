@@ -1,6 +1,7 @@
 //! What these tests ask of the system and the standard library does not offer.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// `signal(SIGPIPE, SIG_DFL)`: the signal kills, as in programs that are not written in Rust.
@@ -9,6 +10,38 @@ pub(crate) fn default_sigpipe() {
     // SAFETY: the default action is no function of ours.
     let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     assert_ne!(before, libc::SIG_ERR);
+}
+
+/// `sigaction(SIGUSR1)` without `SA_RESTART`: from now on the signal interrupts whatever waits.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn let_signals_interrupt() {
+    // SAFETY: sigaction is numbers and pointers, for which all zeroes are valid; the handler only
+    // touches an atomic, as handlers may.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count_interruption as *const () as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+    };
+    assert_eq!(result, 0);
+}
+
+extern "C" fn count_interruption(_signal: libc::c_int) {
+    INTERRUPTIONS.fetch_add(1, Ordering::SeqCst);
+}
+
+static INTERRUPTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Signals handled so far.
+pub(crate) fn interruptions() -> u64 {
+    INTERRUPTIONS.load(Ordering::SeqCst)
+}
+
+/// `tgkill(SIGUSR1)`: interrupts one thread of this process, unless it has ended.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn interrupt(thread_id: u32) {
+    let (process, thread_id) = (std::process::id(), thread_id as libc::pid_t);
+    // SAFETY: the call takes numbers, and the process is our own.
+    let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread_id, libc::SIGUSR1) };
 }
 
 /// `poll(2)` for reading: whether the descriptor is readable, or becomes so in time.
