@@ -73,6 +73,8 @@ impl SubAssign for Tally {
 pub struct Discarded {
     /// Made room for a fresher one (keeplatest).
     pub evicted: Tally,
+    /// Waited longer than `max_queue_delay`.
+    pub too_old: Tally,
     /// The connection they were accepted for was lost.
     pub connection_lost: Tally,
     /// The link was closed or aborted with them waiting.
@@ -96,7 +98,7 @@ impl Discarded {
 
     /// All causes together.
     pub fn total(&self) -> Tally {
-        self.evicted + self.connection_lost + self.closed + self.failed
+        self.evicted + self.too_old + self.connection_lost + self.closed + self.failed
     }
 }
 
@@ -142,6 +144,7 @@ impl SendStatistics {
         self.written_payload_bytes += other.written_payload_bytes;
         self.waiting += other.waiting;
         self.discarded.evicted += other.discarded.evicted;
+        self.discarded.too_old += other.discarded.too_old;
         self.discarded.connection_lost += other.discarded.connection_lost;
         self.discarded.closed += other.discarded.closed;
         self.discarded.failed += other.discarded.failed;

@@ -4,6 +4,7 @@
 //! settles what the kernel made of them, so that nothing is locked in between and a connection may
 //! end, or another begin, while a write is under way.
 
+mod freshness;
 mod hot;
 mod offer;
 mod settle;
@@ -37,14 +38,16 @@ pub use terms::{
 /// [`poll_ticket`](Self::poll_ticket) until `None` (whom to wake), and on the driver
 /// [`poll_pressure`](Self::poll_pressure) once.
 ///
-/// Its rooms: `terms` has the words, `offer` the way in, `settle` the way out, and this file what
-/// holds them: the lives of connections and peers, the outputs and the counters.
+/// Its rooms: `terms` has the words, `offer` the way in, `freshness` what is given up on the way,
+/// `settle` the way out, and this file what holds them: the lives of connections and peers, the outputs and the counters.
 #[derive(Debug)]
 pub struct Outbound {
     strategy: Strategy,
     framing: Framing,
     limit: Tally,
     payload_limit_bytes: usize,
+    /// A message that waited longer is given up.
+    max_queue_delay_ns: Option<u64>,
     stage: Stage,
     generation: u64,
     queue: SendQueue,
@@ -114,9 +117,13 @@ impl Outbound {
             framing: options.framing,
             limit,
             payload_limit_bytes,
+            max_queue_delay_ns: options.max_queue_delay_ns,
             stage: Stage::NotOpen,
             generation: 0,
-            queue: SendQueue::new(writer_share(options.strategy, limit)),
+            queue: SendQueue::new(
+                writer_share(options.strategy, limit),
+                options.max_queue_delay_ns.is_some(),
+            ),
             writer: Writer::Nobody,
             in_flight: Tally::default(),
             severed: None,
@@ -188,8 +195,8 @@ impl Outbound {
         }
         // Whoever ends the connection is the driver.
         self.scheduled = false;
-        let share = self.queue.share();
-        let mut queue = std::mem::replace(&mut self.queue, SendQueue::new(share));
+        let successor = self.queue.successor();
+        let mut queue = std::mem::replace(&mut self.queue, successor);
         let mut given_up = Tally::default();
         queue.clear(surroundings, |peer, tally| {
             given_up += tally;

@@ -247,6 +247,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
+    /// Gives up what has waited too long; returns how long until the next would have.
+    pub(crate) fn give_up_too_old(&self) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        let next = state.outbound.give_up_too_old(&self.home);
+        self.publish(state);
+        next
+    }
+
     pub(crate) fn poll_pressure(&self) -> Option<Pressure> {
         lock(&self.state).outbound.poll_pressure()
     }
@@ -261,6 +269,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 _ => state.outbound.take_more(caller, &self.home),
             };
             let Some(taken) = taken else {
+                // All that waited may have been too old, and somebody may wait for that room.
+                self.publish(state);
                 return Drained::Idle;
             };
             let outlet = state.outlet.clone();

@@ -6,6 +6,7 @@
 //! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
 //! once per batch of events and not once per reply.
 
+mod alarm;
 mod audience;
 mod datagram;
 mod home;

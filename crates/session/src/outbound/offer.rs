@@ -112,10 +112,10 @@ impl Outbound {
         peer: PeerId,
         surroundings: &impl Surroundings,
     ) -> bool {
-        if self.waiters.anyone_waits() {
-            return false;
+        if self.has_room(encoded_bytes) {
+            return true;
         }
-        if self.reserve(encoded_bytes) {
+        if self.discard_too_old(surroundings) && self.has_room(encoded_bytes) {
             return true;
         }
         if self.strategy != Strategy::KeepLatest || !self.eviction_makes_room(encoded_bytes, peer) {
@@ -128,6 +128,12 @@ impl Outbound {
         }
         // Another queue was quicker to take what this one gave back to their total.
         false
+    }
+
+    /// Reserves room, if there is some and nobody waits for it.
+    #[inline]
+    fn has_room(&self, encoded_bytes: usize) -> bool {
+        !self.waiters.anyone_waits() && self.reserve(encoded_bytes)
     }
 
     #[inline]
@@ -159,7 +165,10 @@ impl Outbound {
 
     fn evict(&mut self, peer: PeerId, surroundings: &impl Surroundings) -> bool {
         let evicted = match self.peers {
-            None => self.queue.evict_oldest(surroundings),
+            None => self
+                .queue
+                .evict_oldest(surroundings)
+                .map(|(_, tally)| tally),
             Some(_) => self.queue.evict_oldest_to(peer, surroundings),
         };
         let Some(evicted) = evicted else {
@@ -223,9 +232,13 @@ impl Outbound {
         if writes_now {
             self.writer = Writer::Sender;
             self.in_flight = accepted;
+            if self.max_queue_delay_ns.is_some() {
+                now_ns = now_ns.or_else(|| Some(surroundings.now_ns()));
+            }
             return Offer::WriteNow(Token {
                 generation: self.generation,
                 timed: caller != Caller::Direct,
+                accepted_ns: now_ns,
             });
         }
 

@@ -31,6 +31,7 @@ impl Outbound {
             return None;
         }
         self.blocked = false;
+        self.discard_too_old(surroundings);
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
@@ -39,6 +40,7 @@ impl Outbound {
             token: Token {
                 generation: self.generation,
                 timed: true,
+                accepted_ns: None,
             },
             caller,
             taken_ns: surroundings.now_ns(),
@@ -124,7 +126,7 @@ impl Outbound {
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
             (None, DirectWrite::Part(bytes)) => {
-                self.put_rest_first(&header, message, peer, bytes, surroundings);
+                self.put_rest_first(token, &header, message, peer, bytes, surroundings);
             }
         }
         self.judge_pressure();
@@ -195,6 +197,7 @@ impl Outbound {
     #[cold]
     fn put_rest_first(
         &mut self,
+        token: Token,
         header: &[u8],
         message: &[u8],
         peer: PeerId,
@@ -202,7 +205,9 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) {
         let mut rest = block_for(header.len() + message.len(), surroundings);
-        rest.stamp(surroundings.now_ns());
+        // Those behind it were queued while it was being written: it is the oldest.
+        let accepted_ns = token.accepted_ns.unwrap_or_else(|| surroundings.now_ns());
+        rest.stamp(accepted_ns);
         rest.push(header, message, peer);
         if written_bytes > 0 {
             rest.cut(written_bytes);

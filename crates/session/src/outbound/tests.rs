@@ -2,6 +2,7 @@
 
 mod delay;
 mod eviction;
+mod freshness;
 mod life;
 mod limits;
 mod pressure;
@@ -247,6 +248,7 @@ fn options() -> OutboundOptions {
         queue_limit_bytes: 1 << 20,
         queue_limit_messages: 1 << 16,
         frame_limit_bytes: 1 << 20,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     }

@@ -11,6 +11,7 @@ use mio::Interest;
 use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 
 use super::Alive;
+use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
 use super::home::IoHome;
 use super::listener::Accept;
@@ -41,6 +42,8 @@ pub(crate) struct DatagramDriver {
     /// No peer may be replaced before: all were active a moment ago.
     full_until: Option<Instant>,
     next_expiry: Instant,
+    /// For what waits while the kernel is full.
+    alarm: Alarm,
     /// The kernel could not watch the socket for us.
     unwatched: bool,
     /// The server was stopped: it ends with its last peer.
@@ -84,6 +87,7 @@ impl DatagramDriver {
             pressure: Pressure::Off,
             awaits_room: false,
             full_until: None,
+            alarm: Alarm::default(),
             unwatched: false,
             stopping: false,
         }
@@ -134,6 +138,11 @@ impl DatagramDriver {
             }
             self.expire(now, turn);
             self.plan_expiry(now, turn);
+        }
+        self.alarm.rang(now);
+        if self.awaits_room && self.options.link.max_queue_delay.is_some() {
+            // Taking is what gives up; if the kernel is still full this comes again.
+            self.serve(turn);
         }
         self.end_closing(now, turn);
         self.alive(turn)
@@ -351,7 +360,10 @@ impl DatagramDriver {
         match self.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => self.await_room(false, turn),
             Drained::More => turn.again(self.id()),
-            Drained::Blocked => self.await_room(true, turn),
+            Drained::Blocked => {
+                self.await_room(true, turn);
+                self.watch_queue(turn);
+            }
             // A datagram that cannot be sent is given up alone; nothing breaks the socket.
             Drained::Broken(_) => {}
         }
@@ -369,6 +381,16 @@ impl DatagramDriver {
             }
         }
         self.end_closing(Instant::now(), turn);
+    }
+
+    /// The kernel is full: what waits grows old meanwhile.
+    fn watch_queue(&mut self, turn: &mut Turn) {
+        if self.options.link.max_queue_delay.is_some()
+            && let Some(left) = self.channel.give_up_too_old()
+            && let Some(at) = Instant::now().checked_add(left)
+        {
+            self.alarm.set(at, self.server.id, turn);
+        }
     }
 
     fn await_room(&mut self, awaits_room: bool, turn: &Turn) {

@@ -5,6 +5,7 @@
 
 mod connecting;
 mod ending;
+mod liveness;
 mod reading;
 mod writing;
 
@@ -17,6 +18,7 @@ use mio::Interest;
 use tautline_session::{Inbound, Tally};
 
 use super::Alive;
+use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
 use super::turn::Turn;
 use crate::address::Address;
@@ -45,6 +47,8 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
+    /// For what it does by the clock while it is open.
+    alarm: Alarm,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -147,6 +151,7 @@ impl LinkDriver {
             broken: None,
             awaits_room: false,
             deadline: None,
+            alarm: Alarm::default(),
             server: None,
         }
     }
@@ -209,7 +214,7 @@ impl LinkDriver {
             Stage::WaitingForBacklog { targets } => self.try_next(targets, None, turn),
             other => {
                 self.stage = other;
-                Alive::Yes
+                self.look_after(now, turn)
             }
         }
     }

@@ -46,6 +46,21 @@ pub struct LinkOptions {
     /// `queue_limit_bytes`. 2 is the least that keeps one fresh sample behind the one
     /// being written under [`Strategy::KeepLatest`]; with 1 a send during a write is `Full`.
     pub queue_limit_messages: usize,
+    /// How long a message may wait. What waited longer is given up instead of written, and counted as
+    /// [`too_old`](crate::Discarded::too_old).
+    ///
+    /// Default `None`: as long as it takes. For samples and commands that are worth nothing when they
+    /// come late; with besteffort, and beside the eviction of keeplatest. A message is judged when a
+    /// writer takes it, when a newcomer finds no room, and, while the kernel takes nothing, by the
+    /// clock; one that is partly written never is given up. On TCP the kernel then holds little
+    /// unsent (`TCP_NOTSENT_LOWAT` 16 KiB), so that messages wait where they are judged; what it
+    /// holds all the same comes on top of this time. A `DirectLink` has no clock of its own: the
+    /// one message that may wait there is judged when the next call writes.
+    ///
+    /// Refused with reliable, which drops nothing, and on byte streams with raw framing: cut out of
+    /// an unmarked stream, a message would damage its neighbours. Costs one clock read for each
+    /// message that queues.
+    pub max_queue_delay: Option<Duration>,
     /// Longest payload accepted from the peer or from `send`.
     ///
     /// Default 1 MiB. A frame that announces more is a counted fault, and memory is never set aside
@@ -91,6 +106,7 @@ impl Default for LinkOptions {
             strategy: Strategy::Reliable,
             queue_limit_bytes: 1024 * 1024,
             queue_limit_messages: 65_536,
+            max_queue_delay: None,
             frame_limit_bytes: 1024 * 1024,
             half_open: false,
             tcp_nodelay: true,
@@ -107,6 +123,7 @@ impl LinkOptions {
     pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
         self.validate_for_transport(address)?;
         self.validate_limits()?;
+        self.validate_max_queue_delay(address)?;
         buffer("send_buffer_bytes", self.send_buffer_bytes)?;
         buffer("receive_buffer_bytes", self.receive_buffer_bytes)?;
         if self.connect_timeout.is_zero() {
@@ -139,8 +156,25 @@ impl LinkOptions {
             queue_limit_bytes: self.queue_limit_bytes,
             queue_limit_messages: self.queue_limit_messages,
             frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
+            max_queue_delay_ns: self.max_queue_delay.map(nanoseconds),
             shared: false,
             budget: None,
+        }
+    }
+
+    fn validate_max_queue_delay(&self, address: &Address) -> Result<(), Error> {
+        let refused = |why: &str| Err(Error::option("max_queue_delay", why));
+        match self.max_queue_delay {
+            None => Ok(()),
+            Some(Duration::ZERO) => refused("0 would give up every message that waits at all"),
+            Some(_) if self.strategy == Strategy::Reliable => {
+                refused("reliable drops nothing, whatever its age; take besteffort or keeplatest")
+            }
+            Some(_) if self.framing == Framing::Raw && is_byte_stream(address) => refused(
+                "a byte stream needs a framing other than raw, or giving a message up would cut \
+                 the stream",
+            ),
+            Some(_) => Ok(()),
         }
     }
 
@@ -191,6 +225,18 @@ impl LinkOptions {
         }
         Ok(())
     }
+}
+
+const fn is_byte_stream(address: &Address) -> bool {
+    match address {
+        Address::Tcp { .. } | Address::Uds(_) => true,
+        Address::Udp { .. } => false,
+    }
+}
+
+/// A time beyond the clock's range never comes.
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 fn buffer(name: &'static str, bytes: Option<usize>) -> Result<(), Error> {
