@@ -172,11 +172,22 @@ impl SendStatistics {
 pub(crate) struct Account {
     pub(crate) accepted: Tally,
     pub(crate) written: Tally,
+    /// When the kernel last took something, to within a write; 0 before that.
+    pub(crate) last_written_ns: u64,
     pub(crate) discarded: Discarded,
     pub(crate) refused: Tally,
 }
 
 impl Account {
+    /// The kernel took this much, at the time that was read anyway when the writer was back.
+    #[inline]
+    pub(crate) fn wrote(&mut self, written: Tally, at_ns: u64) {
+        self.written += written;
+        if !written.is_zero() {
+            self.last_written_ns = at_ns;
+        }
+    }
+
     /// Accepted, and neither written nor discarded yet.
     #[inline]
     pub(crate) fn waiting(&self) -> Tally {

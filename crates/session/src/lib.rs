@@ -14,6 +14,7 @@ mod block;
 mod budget;
 mod delay;
 mod framing;
+mod idle;
 mod inbound;
 mod outbound;
 mod peers;
@@ -27,6 +28,7 @@ pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
 pub use delay::QueueDelay;
 pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,

@@ -270,6 +270,16 @@ impl Outbound {
         self.generation
     }
 
+    /// When the kernel last took something, of the whole queue or for one of its peers; 0 for never. To
+    /// within a write, and not known on a direct link, which is spared the clock.
+    pub fn last_written_ns(&self, peer: PeerId) -> u64 {
+        let of_peer = self.peers.as_ref().map(|peers| peers.account(peer));
+        match of_peer {
+            None => self.account.last_written_ns,
+            Some(account) => account.map_or(0, |account| account.last_written_ns),
+        }
+    }
+
     /// Whether room also depends on a total that other queues share.
     pub const fn shares_total(&self) -> bool {
         self.budget.is_some()

@@ -80,6 +80,7 @@ impl DirectLink {
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
+        options.refuse_threads_work()?;
         let socket = listener::connect(address, &options)?;
         Self::new(address, socket, &options)
     }

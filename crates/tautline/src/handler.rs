@@ -1,14 +1,19 @@
 //! What the application is told, and in which order.
 
+mod batch;
+
 use std::fmt;
 use std::io;
 use std::time::Instant;
 
-use tautline_session::{FrameFault, Pressure, Tally};
+use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
+
+pub use batch::Batched;
+pub(crate) use batch::Piece;
 
 /// What happens to a link, told one call at a time on its I/O thread.
 ///
@@ -29,6 +34,19 @@ pub trait Handler: Send + 'static {
 
     /// A message came.
     fn message(&mut self, link: &Link, message: &[u8], received: Received);
+
+    /// Several messages came: only on a link with [`LinkOptions::batch`](crate::LinkOptions::batch).
+    ///
+    /// Unless a handler does it better, each is given to [`message`](Self::message), up to the end of
+    /// the batch or an `abort`. One call is one call: a pause in it takes effect after the batch.
+    fn batch(&mut self, link: &Link, batch: &Batched<'_>) {
+        for (message, received) in batch.iter() {
+            if link.shared().is_aborted() {
+                break;
+            }
+            self.message(link, message, received);
+        }
+    }
 
     /// The queue reached high water, or fell to low water again. On and Off alternate strictly, and
     /// Off comes before `closed`.
@@ -141,6 +159,8 @@ pub enum Reason {
     Panicked,
     /// The server's accept callback refused the peer.
     Refused(Refusal),
+    /// Nothing moved for as long as an idle timeout allows.
+    Idle(IdleSide),
     /// A peer of a datagram server was silent too long, or made room for another.
     Expired,
 }
@@ -155,6 +175,7 @@ impl fmt::Display for Reason {
             Self::Aborted => f.write_str("aborted on this side"),
             Self::Panicked => f.write_str("a callback panicked"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Idle(side) => side.fmt(f),
             Self::Expired => f.write_str("the peer was silent too long"),
         }
     }

@@ -50,15 +50,15 @@ mod transport;
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
-pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_thread::IoThread;
 pub use link::Link;
-pub use options::{IoOptions, LinkOptions, ServerOptions};
+pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
-    Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FrameFault, Framing, IdleSide, PrefixWidth, Pressure, QueueDelay,
+    SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

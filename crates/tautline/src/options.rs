@@ -6,6 +6,7 @@
 
 mod io;
 mod link;
+mod liveness;
 mod server;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::sys;
 
 pub use io::IoOptions;
 pub use link::LinkOptions;
+pub use liveness::{Batch, Keepalive};
 pub use server::ServerOptions;
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {

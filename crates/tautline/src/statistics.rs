@@ -84,6 +84,18 @@ impl ReceiveCounters {
         self.last_receive_ns.store(ns(at), Ordering::Relaxed);
     }
 
+    /// Messages of earlier reads were handed out together.
+    pub(crate) fn delivered(&self, messages: u64, payload_bytes: u64) {
+        add(&self.messages, messages);
+        add(&self.payload_bytes, payload_bytes);
+    }
+
+    /// How long ago bytes last came; `None` before the first.
+    pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
+        let last_ns = self.last_receive_ns();
+        (last_ns > 0).then(|| Duration::from_nanos(ns(now).saturating_sub(last_ns)))
+    }
+
     pub(crate) fn fault(&self) {
         add(&self.faults, 1);
     }

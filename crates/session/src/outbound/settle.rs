@@ -60,7 +60,7 @@ impl Outbound {
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
         let written = taken.block.advance(written_bytes, record(waited));
-        self.account.written += written;
+        self.account.wrote(written, self.hot.free_since_ns());
         self.give_back(written.bytes);
         self.settle_ends(taken.block, taken.caller, true, surroundings)
     }
@@ -79,11 +79,12 @@ impl Outbound {
         if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
+        let now_ns = self.hot.free_since_ns();
         for _ in 0..sent {
             let waited = (taken.taken_ns, &mut self.queue_delay);
             if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
                 self.give_back(written.bytes);
-                self.each_account(peer, |account| account.written += written);
+                self.each_account(peer, |account| account.wrote(written, now_ns));
             }
         }
         if stopped == Stopped::Failed
@@ -119,7 +120,8 @@ impl Outbound {
             }
             (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
-                self.each_account(peer, |account| account.written += whole);
+                let now_ns = self.hot.free_since_ns();
+                self.each_account(peer, |account| account.wrote(whole, now_ns));
             }
             (None, DirectWrite::Failed) => {
                 self.give_back(whole.bytes);
@@ -212,7 +214,11 @@ impl Outbound {
         if written_bytes > 0 {
             rest.cut(written_bytes);
             self.give_back(written_bytes as u64);
-            self.account.written.bytes += written_bytes as u64;
+            let written = Tally {
+                messages: 0,
+                bytes: written_bytes as u64,
+            };
+            self.account.wrote(written, self.hot.free_since_ns());
         }
         self.put_back(rest, surroundings);
     }

@@ -3,6 +3,8 @@
 //! A peer is an address and the address of ours that it asked. It opens with its first datagram, closes
 //! by expiry, and when the table is full makes room by how long it was silent.
 
+mod liveness;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 use super::Alive;
 use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
+use super::gathering::Gathering;
 use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::Turn;
@@ -59,7 +62,12 @@ struct SaysClosed(Arc<ServerShared>);
 
 struct Peer {
     audience: Audience,
+    opened_at: Instant,
     last_receive: Instant,
+    /// What came and is handed out together with more, where that was asked for.
+    gathering: Option<Box<Gathering>>,
+    /// For what it does by the clock.
+    alarm: Alarm,
     /// Closing: ends when nothing waits for it, or at the deadline.
     closing: Option<Option<Instant>>,
 }
@@ -251,10 +259,26 @@ impl DatagramDriver {
         }
         let bytes = payload.len() as u64;
         let received = Received { at, truncated };
-        let told = peer
-            .audience
-            .tell(|handler, link| handler.message(link, payload, received));
-        shared.counters.read(1, bytes, bytes, at);
+        let told = match &mut peer.gathering {
+            None => {
+                let told = peer
+                    .audience
+                    .tell(|handler, link| handler.message(link, payload, received));
+                shared.counters.read(1, bytes, bytes, at);
+                told
+            }
+            Some(gathering) => {
+                // Its messages are counted when they are handed out.
+                shared.counters.read(0, 0, bytes, at);
+                let told = peer
+                    .audience
+                    .tell(|handler, link| gathering.add(payload, received, handler, link));
+                if let Some(due) = gathering.due() {
+                    peer.alarm.set(due, shared.id, turn);
+                }
+                told
+            }
+        };
         if let Err(Panicked) = told {
             self.end_peer(&remote, Reason::Panicked, turn);
         }
@@ -307,10 +331,14 @@ impl DatagramDriver {
         let told = told.and_then(|()| audience.pressure(self.pressure));
         let peer = Peer {
             audience,
+            opened_at: now,
             last_receive: now,
+            gathering: Gathering::for_link(self.options.link.batch),
+            alarm: Alarm::default(),
             closing: None,
         };
         self.peers.insert(remote.clone(), peer);
+        self.look_after(remote, now, turn);
         if let Err(Panicked) = told {
             self.end_peer(remote, Reason::Panicked, turn);
         }
@@ -436,6 +464,12 @@ impl DatagramDriver {
             self.closing.retain(|closing| closing != remote);
         }
         let shared = Arc::clone(peer.audience.shared());
+        let reason = match reason {
+            Reason::Panicked | Reason::Aborted => reason,
+            // What came before the end is told before it.
+            _ if peer.hand_out_batch().is_err() => Reason::Panicked,
+            _ => reason,
+        };
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,

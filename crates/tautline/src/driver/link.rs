@@ -20,6 +20,7 @@ use tautline_session::{Inbound, Tally};
 use super::Alive;
 use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
+use super::gathering::Gathering;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::error::Error;
@@ -29,6 +30,7 @@ use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
 use crate::transport::{self, Socket, Target};
+use liveness::Liveness;
 
 /// One link as its I/O thread drives it.
 pub(crate) struct LinkDriver {
@@ -38,6 +40,8 @@ pub(crate) struct LinkDriver {
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// What came and is handed out together with more, where that was asked for.
+    gathering: Option<Box<Gathering>>,
     /// A pause kept what was read already.
     held: bool,
     our_side: Side,
@@ -49,6 +53,8 @@ pub(crate) struct LinkDriver {
     deadline: Option<Instant>,
     /// For what it does by the clock while it is open.
     alarm: Alarm,
+    /// What it is watched by, if by anything.
+    liveness: Option<Liveness>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -142,6 +148,7 @@ impl LinkDriver {
         Self {
             audience: Audience::new(shared, handler),
             inbound: Inbound::new(options.framing, options.frame_limit_bytes),
+            gathering: Gathering::for_link(options.batch),
             options,
             stage,
             outlet: None,
@@ -152,6 +159,7 @@ impl LinkDriver {
             awaits_room: false,
             deadline: None,
             alarm: Alarm::default(),
+            liveness: None,
             server: None,
         }
     }
@@ -196,6 +204,7 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        self.alarm.rang(now);
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Closing(reason) if expired => {

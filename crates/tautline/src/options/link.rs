@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, OutboundOptions, Strategy};
+use tautline_session::{Framing, IdleTimeouts, OutboundOptions, Strategy};
 
-use super::{non_zero, queue_bytes, validate_spin};
+use super::{Batch, Keepalive, non_zero, queue_bytes, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
 use crate::transport::DATAGRAM_LIMIT_BYTES;
@@ -66,6 +66,50 @@ pub struct LinkOptions {
     /// Default 1 MiB. A frame that announces more is a counted fault, and memory is never set aside
     /// for it. It has to be within what the prefix can say: 255 for one byte, 65,535 for two.
     pub frame_limit_bytes: usize,
+    /// Gathers messages that came and hands them out together, to [`Handler::batch`].
+    ///
+    /// Default `None`: each is handed out at once. For handlers to which a call costs more than the
+    /// message, such as one that takes a lock or writes to a disk; what arrives is handed out when
+    /// there are so many, or so many bytes, or the first has waited so long, whichever comes first; and
+    /// before `closed`, and before an event about what came after. Each keeps its time of arrival.
+    /// Messages of two links are never mixed. What is gathered when reading is paused waits with the
+    /// rest until it goes on, and is lost with it if the link ends before. Memory: `bytes` and 32 a
+    /// message, for each link. Refused on a `DirectLink`.
+    ///
+    /// [`Handler::batch`]: crate::Handler::batch
+    pub batch: Option<Batch>,
+    /// How long a connection may be silent both ways before it ends with
+    /// [`Reason::Idle`](crate::Reason::Idle).
+    ///
+    /// Default `None`: for ever. For peers that vanish without a word, where something always moves
+    /// while they live. Judged while the connection is open, by the time of the last read and the last
+    /// write that the kernel took; it is never short, and late by no more than timers are. What waits
+    /// in the kernel's buffer is read first. While reading is paused nothing can come, and that is
+    /// no silence. Refused on a `DirectLink`, as the next two are.
+    pub idle_timeout: Option<Duration>,
+    /// How long nothing may come before the connection ends. A side that has ended is not waited for.
+    ///
+    /// Default `None`: for ever. For peers that promise to say something every so often.
+    pub receive_idle_timeout: Option<Duration>,
+    /// How long nothing may be written before the connection ends, whether there was nothing to send or
+    /// the peer took nothing. Our side is not judged once it has ended.
+    ///
+    /// Default `None`: for ever. For connections that are kept only while they are used.
+    pub send_idle_timeout: Option<Duration>,
+    /// Has the kernel probe a TCP peer that says nothing (`SO_KEEPALIVE`).
+    ///
+    /// Default `None`: off, as the system has it. Finds a peer whose machine or network is gone, at the
+    /// earliest after `idle` and `count` times `interval`, and then the connection is lost as timed
+    /// out. A peer that is stopped but whose kernel answers is alive to it. TCP only; a server's peers
+    /// have it too.
+    pub keepalive: Option<Keepalive>,
+    /// How long sent bytes may stay unacknowledged before the connection is lost
+    /// (`TCP_USER_TIMEOUT`): whole milliseconds.
+    ///
+    /// Default `None`: the system's retransmissions, about fifteen minutes. It finds a dead peer while
+    /// something is being sent, which keepalive does not; where both are set this one says when probes
+    /// give up. TCP only; a server's peers have it too.
+    pub tcp_user_timeout: Option<Duration>,
     /// Whether our side goes on sending after the peer has ended its own.
     ///
     /// Default false: the peer's end of stream flushes what waits, then closes. True for protocols
@@ -108,6 +152,12 @@ impl Default for LinkOptions {
             queue_limit_messages: 65_536,
             max_queue_delay: None,
             frame_limit_bytes: 1024 * 1024,
+            batch: None,
+            idle_timeout: None,
+            receive_idle_timeout: None,
+            send_idle_timeout: None,
+            keepalive: None,
+            tcp_user_timeout: None,
             half_open: false,
             tcp_nodelay: true,
             send_buffer_bytes: None,
@@ -124,6 +174,7 @@ impl LinkOptions {
         self.validate_for_transport(address)?;
         self.validate_limits()?;
         self.validate_max_queue_delay(address)?;
+        self.validate_liveness(address)?;
         buffer("send_buffer_bytes", self.send_buffer_bytes)?;
         buffer("receive_buffer_bytes", self.receive_buffer_bytes)?;
         if self.connect_timeout.is_zero() {
@@ -142,6 +193,14 @@ impl LinkOptions {
         }
         let why = "only a DirectLink polls by itself; an I/O thread has IoOptions::spin";
         Err(Error::option("spin", why))
+    }
+
+    pub(crate) const fn idle_timeouts(&self) -> IdleTimeouts {
+        IdleTimeouts {
+            both: self.idle_timeout,
+            receiving: self.receive_idle_timeout,
+            sending: self.send_idle_timeout,
+        }
     }
 
     /// The queue of such a link.

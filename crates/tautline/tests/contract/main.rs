@@ -8,6 +8,7 @@ mod common;
 
 mod accounting;
 mod bad_peers;
+mod batches;
 mod callbacks;
 mod closing;
 mod crowd;
@@ -16,6 +17,7 @@ mod direct;
 mod freshness;
 mod life;
 mod limits;
+mod liveness;
 mod options;
 mod pressure;
 mod reading;

@@ -51,12 +51,11 @@ impl Link {
     }
 
     pub(super) fn callback_flushes(&mut self, random: &mut Random) {
-        if !self.plan.direct && self.hand.is_none() && random.one_in(2) {
-            if !self.take(Caller::Callback, random.one_in(2)) {
-                // All that waited may have been too old.
-                let needed = self.outbound.needs_driver();
-                self.driver_is_called(needed);
-            }
+        let flushes = !self.plan.direct && self.hand.is_none() && random.one_in(2);
+        if flushes && !self.take(Caller::Callback, random.one_in(2)) {
+            // All that waited may have been too old.
+            let needed = self.outbound.needs_driver();
+            self.driver_is_called(needed);
         }
     }
 
