@@ -124,6 +124,9 @@ pub struct SendStatistics {
     pub refused: Tally,
     /// Most that ever waited or was in flight, each of the two by itself.
     pub peak: Tally,
+    /// Of the accepted, how many were no messages but heartbeats. They are in all other counters too,
+    /// with 9 bytes of payload each.
+    pub heartbeats: u64,
     /// Crossings of high and low water, both counted.
     pub pressure_crossings: u64,
     /// Sends that had to wait for room.
@@ -150,6 +153,7 @@ impl SendStatistics {
         self.discarded.failed += other.discarded.failed;
         self.refused += other.refused;
         self.peak = self.peak.max(other.peak);
+        self.heartbeats += other.heartbeats;
         self.pressure_crossings += other.pressure_crossings;
         self.waits += other.waits;
         self.direct_writes += other.direct_writes;

@@ -12,8 +12,10 @@
 mod account;
 mod block;
 mod budget;
+mod control;
 mod delay;
 mod framing;
+mod heartbeat;
 mod idle;
 mod inbound;
 mod outbound;
@@ -26,8 +28,10 @@ mod waiters;
 pub use account::{Discarded, SendStatistics, Tally};
 pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
+pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
 pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use heartbeat::{Heartbeat, HeartbeatRtt, Pulse};
 pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
 pub use outbound::{

@@ -4,6 +4,7 @@
 //! settles what the kernel made of them, so that nothing is locked in between and a connection may
 //! end, or another begin, while a write is under way.
 
+mod control;
 mod freshness;
 mod hot;
 mod offer;
@@ -68,6 +69,7 @@ pub struct Outbound {
     account: Account,
     peers: Option<Peers>,
     peak: Tally,
+    heartbeats: u64,
     waits: u64,
     direct_writes: u64,
     write_calls: u64,
@@ -136,6 +138,7 @@ impl Outbound {
             account: Account::default(),
             peers: options.shared.then(Peers::default),
             peak: Tally::default(),
+            heartbeats: 0,
             waits: 0,
             direct_writes: 0,
             write_calls: 0,
@@ -307,6 +310,7 @@ impl Outbound {
     pub fn statistics(&self) -> SendStatistics {
         SendStatistics {
             peak: self.peak,
+            heartbeats: self.heartbeats,
             pressure_crossings: self.pressure.crossings(),
             waits: self.waits,
             direct_writes: self.direct_writes,

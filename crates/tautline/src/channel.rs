@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure, Refusal,
-    Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    Call, Caller, Control, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure,
+    Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
@@ -245,6 +245,13 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         self.publish(state);
         drop(outlet);
         given_up
+    }
+
+    /// Queues a frame of the driver's own, who writes it next; whether it is in.
+    pub(crate) fn offer_control(&self, control: Control) -> bool {
+        lock(&self.state)
+            .outbound
+            .offer_control(control, &self.home)
     }
 
     /// Gives up what has waited too long; returns how long until the next would have.

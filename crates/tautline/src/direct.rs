@@ -156,6 +156,7 @@ impl DirectLink {
         LinkStatistics {
             sending: self.sending.statistics(),
             receiving: self.receiving.statistics(),
+            heartbeat_rtt: None,
         }
     }
 

@@ -161,6 +161,8 @@ pub enum Reason {
     Refused(Refusal),
     /// Nothing moved for as long as an idle timeout allows.
     Idle(IdleSide),
+    /// The peer missed as many heartbeats as it may: its connection may stand, but nobody is there.
+    HeartbeatLost,
     /// A peer of a datagram server was silent too long, or made room for another.
     Expired,
 }
@@ -176,6 +178,7 @@ impl fmt::Display for Reason {
             Self::Panicked => f.write_str("a callback panicked"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
             Self::Idle(side) => side.fmt(f),
+            Self::HeartbeatLost => f.write_str("the peer missed its heartbeats"),
             Self::Expired => f.write_str("the peer was silent too long"),
         }
     }

@@ -57,8 +57,8 @@ pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FrameFault, Framing, IdleSide, PrefixWidth, Pressure, QueueDelay,
-    SendStatistics, Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FrameFault, Framing, Heartbeat, HeartbeatRtt, IdleSide, PrefixWidth,
+    Pressure, QueueDelay, SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

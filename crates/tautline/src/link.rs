@@ -331,6 +331,7 @@ impl LinkShared {
         LinkStatistics {
             sending,
             receiving: self.counters.snapshot(),
+            heartbeat_rtt: self.counters.heartbeat_rtt(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::sys;
 pub use io::IoOptions;
 pub use link::LinkOptions;
 pub use liveness::{Batch, Keepalive};
+
 pub use server::ServerOptions;
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {

@@ -132,7 +132,7 @@ impl Outbound {
 
     /// Reserves room, if there is some and nobody waits for it.
     #[inline]
-    fn has_room(&self, encoded_bytes: usize) -> bool {
+    pub(super) fn has_room(&self, encoded_bytes: usize) -> bool {
         !self.waiters.anyone_waits() && self.reserve(encoded_bytes)
     }
 
@@ -214,8 +214,7 @@ impl Outbound {
     ) -> Offer {
         let header = self.framing.header(message.len());
         let accepted = Tally::one(header.len() + message.len());
-        self.each_account(peer, |account| account.accepted += accepted);
-        self.peak = self.peak.max(self.waiting() + accepted);
+        self.note_accepted(accepted, peer);
 
         let idle = self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
         let mut now_ns = None;
@@ -242,13 +241,32 @@ impl Outbound {
             });
         }
 
-        let wants_time = self.queue.wants_time();
-        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
-        self.queue.push(&header, message, peer, at_ns, surroundings);
-        self.judge_pressure();
+        self.enqueue(&header, message, peer, now_ns, surroundings);
         Offer::Queued {
             wake: self.call_driver(),
         }
+    }
+
+    #[inline]
+    pub(super) fn note_accepted(&mut self, accepted: Tally, peer: PeerId) {
+        self.each_account(peer, |account| account.accepted += accepted);
+        self.peak = self.peak.max(self.waiting() + accepted);
+    }
+
+    /// Appends, with the time where it is wanted and was not read already.
+    #[inline]
+    pub(super) fn enqueue(
+        &mut self,
+        header: &[u8],
+        payload: &[u8],
+        peer: PeerId,
+        now_ns: Option<u64>,
+        surroundings: &impl Surroundings,
+    ) {
+        let wants_time = self.queue.wants_time();
+        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
+        self.queue.push(header, payload, peer, at_ns, surroundings);
+        self.judge_pressure();
     }
 }
 

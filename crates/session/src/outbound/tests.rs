@@ -1,5 +1,6 @@
 //! The sending half, promise by promise. What many steps in many orders do is the simulation's.
 
+mod control;
 mod delay;
 mod eviction;
 mod freshness;

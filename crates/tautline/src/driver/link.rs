@@ -147,7 +147,7 @@ impl LinkDriver {
     ) -> Self {
         Self {
             audience: Audience::new(shared, handler),
-            inbound: Inbound::new(options.framing, options.frame_limit_bytes),
+            inbound: options.inbound(),
             gathering: Gathering::for_link(options.batch),
             options,
             stage,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, IdleTimeouts, OutboundOptions, Strategy};
+use tautline_session::{Framing, Heartbeat, IdleTimeouts, Inbound, OutboundOptions, Strategy};
 
 use super::{Batch, Keepalive, non_zero, queue_bytes, validate_spin};
 use crate::address::Address;
@@ -96,6 +96,22 @@ pub struct LinkOptions {
     ///
     /// Default `None`: for ever. For connections that are kept only while they are used.
     pub send_idle_timeout: Option<Duration>,
+    /// Has the drivers of both ends ask each other whether they live, between messages and unseen by
+    /// handlers. **Both ends have to set it**: to one that does not, a heartbeat is a bad frame.
+    ///
+    /// Default `None`. It finds what TCP cannot: a peer whose kernel answers and whose program does not,
+    /// stopped, deadlocked or swapped out; and it measures round trips
+    /// ([`heartbeat_rtt`](crate::LinkStatistics::heartbeat_rtt)). Every `interval` a driver sends a
+    /// ping, unless anything waits to be written, and answers those of the peer at once. Any byte is a
+    /// sign of life; after `missed_limit` intervals without one the connection ends with
+    /// [`Reason::HeartbeatLost`](crate::Reason::HeartbeatLost). Where a program holds its I/O thread in
+    /// a callback for so long, its peers take it for dead. While reading is paused the peer is not
+    /// judged, and our own pings tell it that we live.
+    ///
+    /// Heartbeats count in the accounting as messages with 9 bytes of payload, in `heartbeats` besides,
+    /// and as traffic for the idle timeouts. For a length prefix only, whose largest length is then
+    /// theirs: `frame_limit_bytes` is one less at most. Refused on a `DirectLink`.
+    pub heartbeat: Option<Heartbeat>,
     /// Has the kernel probe a TCP peer that says nothing (`SO_KEEPALIVE`).
     ///
     /// Default `None`: off, as the system has it. Finds a peer whose machine or network is gone, at the
@@ -156,6 +172,7 @@ impl Default for LinkOptions {
             idle_timeout: None,
             receive_idle_timeout: None,
             send_idle_timeout: None,
+            heartbeat: None,
             keepalive: None,
             tcp_user_timeout: None,
             half_open: false,
@@ -193,6 +210,15 @@ impl LinkOptions {
         }
         let why = "only a DirectLink polls by itself; an I/O thread has IoOptions::spin";
         Err(Error::option("spin", why))
+    }
+
+    /// The receiving half of a connection of such a link.
+    pub(crate) fn inbound(&self) -> Inbound {
+        let inbound = Inbound::new(self.framing, self.frame_limit_bytes);
+        match self.heartbeat {
+            Some(_) => inbound.with_control(),
+            None => inbound,
+        }
     }
 
     pub(crate) const fn idle_timeouts(&self) -> IdleTimeouts {

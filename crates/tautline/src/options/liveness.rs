@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tautline_session::{CONTROL_BYTES, Framing, Heartbeat};
+
 use super::LinkOptions;
 use crate::address::Address;
 use crate::error::Error;
@@ -78,6 +80,9 @@ impl LinkOptions {
         if let Some(batch) = &self.batch {
             batch.validate()?;
         }
+        if let Some(heartbeat) = &self.heartbeat {
+            self.validate_heartbeat(heartbeat)?;
+        }
         if let Some(keepalive) = &self.keepalive {
             only_tcp("keepalive", address)?;
             keepalive.validate()?;
@@ -89,6 +94,36 @@ impl LinkOptions {
         Ok(())
     }
 
+    fn validate_heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), Error> {
+        let refused = |why: &str| Err(Error::option("heartbeat", why));
+        let Framing::LengthPrefix { .. } = self.framing else {
+            return refused("only a length prefix can tell heartbeats from messages");
+        };
+        if heartbeat.interval.is_zero() {
+            return refused("an interval of 0 would never stop asking");
+        }
+        if heartbeat.missed_limit == 0 {
+            return refused("a missed_limit of 0 would lose every peer at once");
+        }
+        let most = self.framing.payload_limit_bytes() - 1;
+        if self.frame_limit_bytes > most {
+            let why = format!(
+                "{} is what marks heartbeats: {most} at most",
+                self.frame_limit_bytes
+            );
+            return Err(Error::option("frame_limit_bytes", why));
+        }
+        let frame_bytes = self.framing.header_bytes() + CONTROL_BYTES;
+        if self.queue_limit_bytes < frame_bytes {
+            let why = format!(
+                "{} has no room for a heartbeat: {frame_bytes} bytes",
+                self.queue_limit_bytes
+            );
+            return Err(Error::option("queue_limit_bytes", why));
+        }
+        Ok(())
+    }
+
     /// What needs a thread that looks at the clock: a direct link has none.
     pub(crate) fn refuse_threads_work(&self) -> Result<(), Error> {
         let why = "a DirectLink has no thread that could watch the clock; receive with a deadline";
@@ -96,6 +131,7 @@ impl LinkOptions {
             ("idle_timeout", self.idle_timeout.is_some()),
             ("receive_idle_timeout", self.receive_idle_timeout.is_some()),
             ("send_idle_timeout", self.send_idle_timeout.is_some()),
+            ("heartbeat", self.heartbeat.is_some()),
         ] {
             if asked {
                 return Err(Error::option(name, why));

@@ -15,6 +15,7 @@ mod crowd;
 mod datagrams;
 mod direct;
 mod freshness;
+mod heartbeats;
 mod life;
 mod limits;
 mod liveness;

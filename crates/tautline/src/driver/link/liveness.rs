@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use tautline_session::{IdleTimeouts, PeerId, Silence};
+use tautline_session::{Control, IdleTimeouts, PeerId, Pulse, Silence};
 
 use super::{LinkDriver, Side, Stage};
+use crate::channel::Home;
 use crate::driver::Alive;
 use crate::driver::turn::Turn;
 use crate::handler::Reason;
@@ -18,6 +19,7 @@ use crate::sys;
 /// What an open connection is watched by.
 pub(super) struct Liveness {
     timeouts: IdleTimeouts,
+    pulse: Option<Pulse>,
     opened_at: Instant,
     /// Silence before does not count: the connection opened then, or we ourselves did not read.
     reading_since: Instant,
@@ -27,12 +29,14 @@ impl Liveness {
     /// For an open connection; `None` where nothing is watched.
     pub(super) fn watch(options: &LinkOptions) -> Option<Self> {
         let timeouts = options.idle_timeouts();
-        if timeouts.is_none() {
+        let pulse = options.heartbeat.map(Pulse::new);
+        if timeouts.is_none() && pulse.is_none() {
             return None;
         }
         let now = Instant::now();
         Some(Self {
             timeouts,
+            pulse,
             opened_at: now,
             reading_since: now,
         })
@@ -75,6 +79,9 @@ impl LinkDriver {
                 return self.end(reason, turn);
             }
         }
+        if self.ping_if_due(now) && self.serve(turn) == Alive::No {
+            return Alive::No;
+        }
         if self.awaits_room && self.options.max_queue_delay.is_some() {
             // Taking is what gives up; if the kernel is still full this comes again.
             if self.serve(turn) == Alive::No {
@@ -101,6 +108,29 @@ impl LinkDriver {
             self.plan_next_look(now, turn);
         }
         self.carry_on(turn)
+    }
+
+    /// What the peer's driver said between the messages of a read.
+    pub(super) fn hear(&mut self, at: Instant) {
+        if self.options.heartbeat.is_none() {
+            return;
+        }
+        let heard = self.inbound.heard();
+        let shared = self.audience.shared();
+        shared.counters.heartbeats(heard.frames);
+        if let Some(liveness) = &mut self.liveness
+            && let Some(number) = heard.pong
+            && let Some(pulse) = &mut liveness.pulse
+            && let Some(rtt) = pulse.answered(number, at.duration_since(liveness.opened_at))
+        {
+            shared.counters.heartbeat_answered(rtt);
+        }
+        if let Some(number) = heard.ping
+            && shared.channel.offer_control(Control::Pong(number))
+        {
+            // Written in this turn, with the replies of other callbacks.
+            shared.channel.home().call_driver();
+        }
     }
 
     /// The kernel is full: what waits grows old meanwhile.
@@ -142,10 +172,41 @@ impl LinkDriver {
         match &self.liveness {
             Some(liveness) if matches!(self.stage, Stage::Open) => {
                 let silence = self.silence(liveness, now);
-                liveness.timeouts.judge(silence).map_err(Reason::Idle)
+                let idle = liveness.timeouts.judge(silence).map_err(Reason::Idle)?;
+                let Some((heartbeat, silent)) = self.options.heartbeat.zip(silence.received) else {
+                    return Ok(idle);
+                };
+                let left = heartbeat
+                    .patience_left(silent)
+                    .ok_or(Reason::HeartbeatLost)?;
+                Ok(Some(idle.map_or(left, |idle| idle.min(left))))
             }
             _ => Ok(None),
         }
+    }
+
+    /// How long until the next ping; `None` where there is none.
+    fn next_ping_in(&self, now: Instant) -> Option<Duration> {
+        let liveness = self.liveness.as_ref()?;
+        let pulse = liveness.pulse.as_ref()?;
+        let sends = matches!(self.stage, Stage::Open) && self.our_side == Side::Open;
+        let since_opened = now.saturating_duration_since(liveness.opened_at);
+        sends.then(|| pulse.ping_in(since_opened))
+    }
+
+    /// Queues a ping if one is due; whether it is in the queue.
+    fn ping_if_due(&mut self, now: Instant) -> bool {
+        if self.next_ping_in(now) != Some(Duration::ZERO) {
+            return false;
+        }
+        let number = self.liveness.as_mut().and_then(|liveness| {
+            let since_opened = now.saturating_duration_since(liveness.opened_at);
+            Some(liveness.pulse.as_mut()?.ping(since_opened))
+        });
+        number.is_some_and(|number| {
+            let channel = &self.shared().channel;
+            channel.offer_control(Control::Ping(number))
+        })
     }
 
     fn silence(&self, liveness: &Liveness, now: Instant) -> Silence {
@@ -172,9 +233,9 @@ impl LinkDriver {
     }
 
     fn plan_next_look(&mut self, now: Instant, turn: &mut Turn) {
-        if let Ok(Some(left)) = self.judge_silence(now)
-            && let Some(at) = now.checked_add(left)
-        {
+        let to_judge = self.judge_silence(now).ok().flatten();
+        let nearest = to_judge.into_iter().chain(self.next_ping_in(now)).min();
+        if let Some(at) = nearest.and_then(|left| now.checked_add(left)) {
             self.look_again(at, turn);
         }
         if self.shared().delivers() {

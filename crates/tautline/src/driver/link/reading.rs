@@ -130,7 +130,10 @@ impl LinkDriver {
             self.watch_batch(turn);
         }
         match outcome {
-            Ok(Ok(())) => Alive::Yes,
+            Ok(Ok(())) => {
+                self.hear(at);
+                Alive::Yes
+            }
             Ok(Err(fault)) => self.bad_frame(fault, turn),
             Err(Panicked) => self.end(Reason::Panicked, turn),
         }

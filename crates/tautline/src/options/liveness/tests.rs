@@ -1,5 +1,7 @@
 //! Each rule, by the name of its option.
 
+use tautline_session::{ByteOrder, PrefixWidth};
+
 use super::*;
 
 const TCP: &str = "tcp://127.0.0.1:1";
@@ -125,4 +127,60 @@ fn what_only_tcp_has_is_refused_elsewhere() {
             format!("tcp_user_timeout: {scheme} has no such thing, only tcp")
         );
     }
+}
+
+#[test]
+fn a_heartbeat_needs_a_framing_and_room() {
+    let heartbeat = |ms, missed_limit| {
+        Some(Heartbeat {
+            interval: Duration::from_millis(ms),
+            missed_limit,
+        })
+    };
+    let why = "heartbeat: only a length prefix can tell heartbeats from messages";
+    for address in [TCP, "udp://127.0.0.1:1"] {
+        assert_eq!(refused(address, |o| o.heartbeat = heartbeat(1, 1)), why);
+    }
+    for (value, expected) in [
+        (
+            heartbeat(0, 1),
+            "heartbeat: an interval of 0 would never stop asking",
+        ),
+        (
+            heartbeat(1, 0),
+            "heartbeat: a missed_limit of 0 would lose every peer at once",
+        ),
+    ] {
+        let change = |o: &mut LinkOptions| {
+            o.framing = Framing::length_prefix();
+            o.heartbeat = value;
+        };
+        assert_eq!(refused(TCP, change), expected);
+    }
+    let small = |o: &mut LinkOptions| {
+        o.framing = Framing::length_prefix();
+        o.heartbeat = heartbeat(1, 1);
+        o.queue_limit_bytes = 12;
+    };
+    assert_eq!(
+        refused(TCP, small),
+        "queue_limit_bytes: 12 has no room for a heartbeat: 13 bytes"
+    );
+    let byte = |frame_limit_bytes| {
+        move |o: &mut LinkOptions| {
+            o.framing = Framing::LengthPrefix {
+                width: PrefixWidth::One,
+                order: ByteOrder::Big,
+            };
+            o.frame_limit_bytes = frame_limit_bytes;
+            o.heartbeat = heartbeat(1, 1);
+        }
+    };
+    assert_eq!(
+        refused(TCP, byte(255)),
+        "frame_limit_bytes: 255 is what marks heartbeats: 254 at most"
+    );
+    let mut fits = LinkOptions::default();
+    byte(254)(&mut fits);
+    fits.validate(&TCP.parse().unwrap()).unwrap();
 }
