@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::control::{self, Heard};
 use crate::framing::{FrameFault, Framing, Step};
 
 /// Finds the frames in what one connection receives.
@@ -16,6 +17,9 @@ use crate::framing::{FrameFault, Framing, Step};
 pub struct Inbound {
     framing: Framing,
     frame_limit_bytes: usize,
+    /// Bytes of the prefix that marks control frames, where the peer may send some.
+    control_prefix_bytes: Option<usize>,
+    heard: Heard,
     /// Bytes of earlier reads that are not delivered yet, from `start` on.
     carry: Vec<u8>,
     start: usize,
@@ -27,9 +31,28 @@ impl Inbound {
         Self {
             framing,
             frame_limit_bytes,
+            control_prefix_bytes: None,
+            heard: Heard {
+                ping: None,
+                pong: None,
+                frames: 0,
+            },
             carry: Vec::new(),
             start: 0,
         }
+    }
+
+    /// The peer may send control frames, which are no messages: see [`heard`](Self::heard). For a
+    /// length prefix only.
+    #[must_use]
+    pub const fn with_control(mut self) -> Self {
+        self.control_prefix_bytes = Some(self.framing.header_bytes());
+        self
+    }
+
+    /// The control frames among the messages since the last time.
+    pub fn heard(&mut self) -> Heard {
+        std::mem::take(&mut self.heard)
     }
 
     /// Takes what one read returned. `bytes` may be empty, to go on after a pause.
@@ -44,6 +67,16 @@ impl Inbound {
     /// Bytes kept for later: part of a frame, or what [`Frames::keep`] put by.
     pub const fn kept_bytes(&self) -> usize {
         self.carry.len() - self.start
+    }
+
+    #[inline]
+    fn step(&self, bytes: &[u8]) -> Step {
+        if let Some(prefix_bytes) = self.control_prefix_bytes
+            && let Some(step) = control::step(prefix_bytes, bytes)
+        {
+            return step;
+        }
+        self.framing.parse(bytes, self.frame_limit_bytes)
     }
 
     fn kept(&self) -> &[u8] {
@@ -83,14 +116,17 @@ impl Frames<'_> {
     )]
     #[inline]
     pub fn next(&mut self) -> Option<Result<&[u8], FrameFault>> {
-        match self.locate()? {
-            Ok(Place::Carry(range)) => Some(Ok(&self.inbound.carry[range])),
-            Ok(Place::Bytes(range)) => {
-                let (payload, rest) = self.bytes.split_at(range.end);
-                self.bytes = rest;
-                Some(Ok(&payload[range.start..]))
+        loop {
+            match self.locate()? {
+                Ok(place) if self.is_control(&place) => {}
+                Ok(Place::Carry(range)) => return Some(Ok(&self.inbound.carry[range])),
+                Ok(Place::Bytes(range)) => {
+                    let (payload, rest) = self.bytes.split_at(range.end);
+                    self.bytes = rest;
+                    return Some(Ok(&payload[range.start..]));
+                }
+                Err(fault) => return Some(Err(fault)),
             }
-            Err(fault) => Some(Err(fault)),
         }
     }
 
@@ -101,11 +137,31 @@ impl Frames<'_> {
         }
     }
 
+    /// Whether a frame is no message but for us; then it is taken note of and passed.
+    #[inline]
+    fn is_control(&mut self, place: &Place) -> bool {
+        let Some(prefix_bytes) = self.inbound.control_prefix_bytes else {
+            return false;
+        };
+        let (bytes, range) = match place {
+            Place::Carry(range) => (&self.inbound.carry[..], range),
+            Place::Bytes(range) => (self.bytes, range),
+        };
+        let header = &bytes[range.start - prefix_bytes..range.start];
+        let Some(control) = control::read(header, &bytes[range.clone()]) else {
+            return false;
+        };
+        self.inbound.heard.note(control);
+        if let Place::Bytes(range) = place {
+            self.bytes = &self.bytes[range.end..];
+        }
+        true
+    }
+
     #[inline]
     fn locate(&mut self) -> Option<Result<Place, FrameFault>> {
-        let (framing, limit_bytes) = (self.inbound.framing, self.inbound.frame_limit_bytes);
         while self.inbound.kept_bytes() > 0 {
-            match framing.parse(self.inbound.kept(), limit_bytes) {
+            match self.inbound.step(self.inbound.kept()) {
                 Step::Frame {
                     header_bytes,
                     payload_bytes,
@@ -128,7 +184,7 @@ impl Frames<'_> {
         }
         self.inbound.carry.clear();
         self.inbound.start = 0;
-        match framing.parse(self.bytes, limit_bytes) {
+        match self.inbound.step(self.bytes) {
             Step::Frame {
                 header_bytes,
                 payload_bytes,
@@ -148,6 +204,7 @@ impl Frames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Control;
 
     fn collect(inbound: &mut Inbound, bytes: &[u8], into: &mut Vec<Vec<u8>>) {
         let mut frames = inbound.frames(bytes);
@@ -175,6 +232,38 @@ mod tests {
                 assert_eq!(inbound.kept_bytes(), 0);
             }
         }
+    }
+
+    #[test]
+    fn control_frames_are_heard_and_not_handed_out_wherever_the_input_is_cut() {
+        let mut stream = b"\0\0\0\x03abc".to_vec();
+        for control in [Control::Ping(7), Control::Pong(9), Control::Ping(8)] {
+            stream.extend([0xff; 4]);
+            stream.extend(control.encode());
+        }
+        stream.extend(b"\0\0\0\x01z");
+        for cut in 0..=stream.len() {
+            let mut inbound = Inbound::new(Framing::length_prefix(), 16).with_control();
+            let mut frames = Vec::new();
+            collect(&mut inbound, &stream[..cut], &mut frames);
+            collect(&mut inbound, &stream[cut..], &mut frames);
+            assert_eq!(frames, [b"abc".to_vec(), b"z".to_vec()], "cut at {cut}");
+            let heard = inbound.heard();
+            assert_eq!((heard.ping, heard.pong), (Some(8), Some(9)));
+            assert_eq!(heard.frames, 3);
+            assert_eq!(inbound.heard(), Heard::default());
+            assert_eq!(inbound.kept_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn without_control_frames_their_mark_is_a_length_like_any_other() {
+        let mut inbound = Inbound::new(Framing::length_prefix(), 16);
+        let mut frames = inbound.frames(&[0xff; 13]);
+        assert!(matches!(
+            frames.next(),
+            Some(Err(FrameFault::TooLarge { .. }))
+        ));
     }
 
     #[test]

@@ -12,8 +12,11 @@
 mod account;
 mod block;
 mod budget;
+mod control;
 mod delay;
 mod framing;
+mod heartbeat;
+mod idle;
 mod inbound;
 mod outbound;
 mod peers;
@@ -26,8 +29,11 @@ mod waiters;
 pub use account::{Discarded, SendStatistics, Tally};
 pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
+pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
 pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use heartbeat::{Heartbeat, HeartbeatRtt, Pulse};
+pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,

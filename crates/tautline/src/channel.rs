@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure, Refusal,
-    Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    Call, Caller, Control, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure,
+    Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
@@ -249,6 +249,21 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
+    /// Queues a frame of the driver's own, who writes it next; whether it is in.
+    pub(crate) fn offer_control(&self, control: Control) -> bool {
+        lock(&self.state)
+            .outbound
+            .offer_control(control, &self.home)
+    }
+
+    /// Gives up what has waited too long; returns how long until the next would have.
+    pub(crate) fn give_up_too_old(&self) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        let next = state.outbound.give_up_too_old(&self.home);
+        self.publish(state);
+        next
+    }
+
     pub(crate) fn poll_pressure(&self) -> Option<Pressure> {
         lock(&self.state).outbound.poll_pressure()
     }
@@ -263,6 +278,8 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 _ => state.outbound.take_more(caller, &self.home),
             };
             let Some(taken) = taken else {
+                // All that waited may have been too old, and somebody may wait for that room.
+                self.publish(state);
                 return Drained::Idle;
             };
             let outlet = state.outlet.clone();

@@ -83,6 +83,7 @@ impl DirectLink {
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
+        options.refuse_threads_work()?;
         let socket = connecting::connect(address, &options)?;
         let mut link = Self::new(address, socket, &options)?;
         link.connections.attempts = 1;
@@ -165,6 +166,7 @@ impl DirectLink {
             sending: self.sending.statistics(),
             receiving: self.receiving.statistics(),
             connections: self.connections,
+            heartbeat_rtt: None,
         }
     }
 

@@ -7,8 +7,10 @@
 //! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
 //! once per batch of events and not once per reply.
 
+mod alarm;
 mod audience;
 mod datagram;
+mod gathering;
 mod home;
 mod link;
 mod listener;
@@ -245,7 +247,9 @@ impl Driver {
                 server.abort_peer(id, turn)
             }),
             Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
-            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on, no_peer),
+            Command::Resume(id) => self.with_link(id, LinkDriver::resume, |server, turn| {
+                server.resume_peer(id, turn)
+            }),
         }
     }
 
@@ -255,10 +259,12 @@ impl Driver {
         }
         let now = Instant::now();
         while let Some(id) = self.turn.timers.expired(now) {
-            self.with(id, |entry, turn| match entry {
+            let owner = self.owner_of(id);
+            self.with(owner, |entry, turn| match entry {
                 Entry::Link(link) => link.on_timer(now, turn),
                 Entry::Listener(listener) => listener.on_event(turn),
-                Entry::Datagram(server) => server.on_timer(now, turn),
+                Entry::Datagram(server) if owner == id => server.on_timer(now, turn),
+                Entry::Datagram(server) => server.on_peer_timer(id, now, turn),
                 Entry::PeerOf(_) => Alive::Yes,
             });
         }
@@ -271,15 +277,19 @@ impl Driver {
         act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive,
         act_on_peer: impl FnOnce(&mut DatagramDriver, &mut Turn) -> Alive,
     ) {
-        let id = match self.entries.get(&id) {
-            Some(Entry::PeerOf(server)) => *server,
-            _ => id,
-        };
-        self.with(id, |entry, turn| match entry {
+        self.with(self.owner_of(id), |entry, turn| match entry {
             Entry::Link(link) => act(link, turn),
             Entry::Datagram(server) => act_on_peer(server, turn),
             Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
         });
+    }
+
+    /// Whose entry acts for this id: a peer's datagram server for the peer.
+    fn owner_of(&self, id: u64) -> u64 {
+        match self.entries.get(&id) {
+            Some(Entry::PeerOf(server)) => *server,
+            _ => id,
+        }
     }
 
     /// Acts on an entry that may have ended meanwhile, then takes in whoever it brought.

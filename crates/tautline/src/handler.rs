@@ -1,14 +1,19 @@
 //! What the application is told, and in which order.
 
+mod batch;
+
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use tautline_session::{FrameFault, Pressure, Tally};
+use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
+
+pub use batch::Batched;
+pub(crate) use batch::Piece;
 
 /// What happens to a link, told one call at a time on its I/O thread.
 ///
@@ -31,6 +36,19 @@ pub trait Handler: Send + 'static {
 
     /// A message came.
     fn message(&mut self, link: &Link, message: &[u8], received: Received);
+
+    /// Several messages came: only on a link with [`LinkOptions::batch`](crate::LinkOptions::batch).
+    ///
+    /// Unless a handler does it better, each is given to [`message`](Self::message), up to the end of
+    /// the batch or an `abort`. One call is one call: a pause in it takes effect after the batch.
+    fn batch(&mut self, link: &Link, batch: &Batched<'_>) {
+        for (message, received) in batch.iter() {
+            if link.shared().is_aborted() {
+                break;
+            }
+            self.message(link, message, received);
+        }
+    }
 
     /// The queue reached high water, or fell to low water again. On and Off alternate strictly, and
     /// Off comes before `closed`.
@@ -143,6 +161,10 @@ pub enum Reason {
     Panicked,
     /// The server's accept callback refused the peer.
     Refused(Refusal),
+    /// Nothing moved for as long as an idle timeout allows.
+    Idle(IdleSide),
+    /// The peer missed as many heartbeats as it may: its connection may stand, but nobody is there.
+    HeartbeatLost,
     /// A peer of a datagram server was silent too long, or made room for another.
     Expired,
 }
@@ -157,6 +179,8 @@ impl fmt::Display for Reason {
             Self::Aborted => f.write_str("aborted on this side"),
             Self::Panicked => f.write_str("a callback panicked"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Idle(side) => side.fmt(f),
+            Self::HeartbeatLost => f.write_str("the peer missed its heartbeats"),
             Self::Expired => f.write_str("the peer was silent too long"),
         }
     }

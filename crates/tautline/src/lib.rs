@@ -54,17 +54,17 @@ mod transport;
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
-pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use life::LinkState;
 pub use link::Link;
-pub use options::{IoOptions, LinkOptions, ServerOptions, StartHook};
+pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, StartHook};
 pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay,
-    Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, Heartbeat, HeartbeatRtt, IdleSide,
+    PrefixWidth, Pressure, QueueDelay, Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

@@ -334,6 +334,7 @@ impl LinkShared {
             sending,
             receiving: self.counters.snapshot(),
             connections: self.life.now().connections,
+            heartbeat_rtt: self.counters.heartbeat_rtt(),
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod io;
 mod link;
+mod liveness;
 mod reconnect;
 mod server;
 mod start_hook;
@@ -19,6 +20,8 @@ use crate::sys;
 
 pub use io::IoOptions;
 pub use link::LinkOptions;
+pub use liveness::{Batch, Keepalive};
+
 pub use server::ServerOptions;
 pub use start_hook::StartHook;
 

@@ -4,9 +4,9 @@
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
 //! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
-mod race;
 mod holder;
 mod inet;
+mod race;
 mod resolve;
 mod socket;
 mod tcp;
@@ -26,8 +26,8 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
 
-pub(crate) use race::{Race, Standing};
 pub(crate) use inet::plain;
+pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};

@@ -112,10 +112,10 @@ impl Outbound {
         peer: PeerId,
         surroundings: &impl Surroundings,
     ) -> bool {
-        if self.waiters.anyone_waits() {
-            return false;
+        if self.has_room(encoded_bytes) {
+            return true;
         }
-        if self.reserve(encoded_bytes) {
+        if self.discard_too_old(surroundings) && self.has_room(encoded_bytes) {
             return true;
         }
         if self.strategy != Strategy::KeepLatest || !self.eviction_makes_room(encoded_bytes, peer) {
@@ -128,6 +128,12 @@ impl Outbound {
         }
         // Another queue was quicker to take what this one gave back to their total.
         false
+    }
+
+    /// Reserves room, if there is some and nobody waits for it.
+    #[inline]
+    pub(super) fn has_room(&self, encoded_bytes: usize) -> bool {
+        !self.waiters.anyone_waits() && self.reserve(encoded_bytes)
     }
 
     #[inline]
@@ -159,7 +165,10 @@ impl Outbound {
 
     fn evict(&mut self, peer: PeerId, surroundings: &impl Surroundings) -> bool {
         let evicted = match self.peers {
-            None => self.queue.evict_oldest(surroundings),
+            None => self
+                .queue
+                .evict_oldest(surroundings)
+                .map(|(_, tally)| tally),
             Some(_) => self.queue.evict_oldest_to(peer, surroundings),
         };
         let Some(evicted) = evicted else {
@@ -205,8 +214,7 @@ impl Outbound {
     ) -> Offer {
         let header = self.framing.header(message.len());
         let accepted = Tally::one(header.len() + message.len());
-        self.each_account(peer, |account| account.accepted += accepted);
-        self.peak = self.peak.max(self.waiting() + accepted);
+        self.note_accepted(accepted, peer);
 
         let idle = self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
         let mut now_ns = None;
@@ -223,19 +231,42 @@ impl Outbound {
         if writes_now {
             self.writer = Writer::Sender;
             self.in_flight = accepted;
+            if self.max_queue_delay_ns.is_some() {
+                now_ns = now_ns.or_else(|| Some(surroundings.now_ns()));
+            }
             return Offer::WriteNow(Token {
                 generation: self.generation,
                 timed: caller != Caller::Direct,
+                accepted_ns: now_ns,
             });
         }
 
-        let wants_time = self.queue.wants_time();
-        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
-        self.queue.push(&header, message, peer, at_ns, surroundings);
-        self.judge_pressure();
+        self.enqueue(&header, message, peer, now_ns, surroundings);
         Offer::Queued {
             wake: self.call_driver(),
         }
+    }
+
+    #[inline]
+    pub(super) fn note_accepted(&mut self, accepted: Tally, peer: PeerId) {
+        self.each_account(peer, |account| account.accepted += accepted);
+        self.peak = self.peak.max(self.waiting() + accepted);
+    }
+
+    /// Appends, with the time where it is wanted and was not read already.
+    #[inline]
+    pub(super) fn enqueue(
+        &mut self,
+        header: &[u8],
+        payload: &[u8],
+        peer: PeerId,
+        now_ns: Option<u64>,
+        surroundings: &impl Surroundings,
+    ) {
+        let wants_time = self.queue.wants_time();
+        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
+        self.queue.push(header, payload, peer, at_ns, surroundings);
+        self.judge_pressure();
     }
 }
 

@@ -31,6 +31,7 @@ impl Outbound {
             return None;
         }
         self.blocked = false;
+        self.discard_too_old(surroundings);
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
@@ -39,6 +40,7 @@ impl Outbound {
             token: Token {
                 generation: self.generation,
                 timed: true,
+                accepted_ns: None,
             },
             caller,
             taken_ns: surroundings.now_ns(),
@@ -58,7 +60,7 @@ impl Outbound {
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
         let written = taken.block.advance(written_bytes, record(waited));
-        self.account.written += written;
+        self.account.wrote(written, self.hot.free_since_ns());
         self.give_back(written.bytes);
         self.settle_ends(taken.block, taken.caller, true, surroundings)
     }
@@ -77,11 +79,12 @@ impl Outbound {
         if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
+        let now_ns = self.hot.free_since_ns();
         for _ in 0..sent {
             let waited = (taken.taken_ns, &mut self.queue_delay);
             if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
                 self.give_back(written.bytes);
-                self.each_account(peer, |account| account.written += written);
+                self.each_account(peer, |account| account.wrote(written, now_ns));
             }
         }
         if stopped == Stopped::Failed
@@ -117,14 +120,15 @@ impl Outbound {
             }
             (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
-                self.each_account(peer, |account| account.written += whole);
+                let now_ns = self.hot.free_since_ns();
+                self.each_account(peer, |account| account.wrote(whole, now_ns));
             }
             (None, DirectWrite::Failed) => {
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
             (None, DirectWrite::Part(bytes)) => {
-                self.put_rest_first(&header, message, peer, bytes, surroundings);
+                self.put_rest_first(token, &header, message, peer, bytes, surroundings);
             }
         }
         self.judge_pressure();
@@ -195,6 +199,7 @@ impl Outbound {
     #[cold]
     fn put_rest_first(
         &mut self,
+        token: Token,
         header: &[u8],
         message: &[u8],
         peer: PeerId,
@@ -202,12 +207,18 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) {
         let mut rest = block_for(header.len() + message.len(), surroundings);
-        rest.stamp(surroundings.now_ns());
+        // Those behind it were queued while it was being written: it is the oldest.
+        let accepted_ns = token.accepted_ns.unwrap_or_else(|| surroundings.now_ns());
+        rest.stamp(accepted_ns);
         rest.push(header, message, peer);
         if written_bytes > 0 {
             rest.cut(written_bytes);
             self.give_back(written_bytes as u64);
-            self.account.written.bytes += written_bytes as u64;
+            let written = Tally {
+                messages: 0,
+                bytes: written_bytes as u64,
+            };
+            self.account.wrote(written, self.hot.free_since_ns());
         }
         self.put_back(rest, surroundings);
     }

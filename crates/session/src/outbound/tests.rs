@@ -1,7 +1,9 @@
 //! The sending half, promise by promise. What many steps in many orders do is the simulation's.
 
+mod control;
 mod delay;
 mod eviction;
+mod freshness;
 mod life;
 mod limits;
 mod pressure;
@@ -247,6 +249,7 @@ fn options() -> OutboundOptions {
         queue_limit_bytes: 1 << 20,
         queue_limit_messages: 1 << 16,
         frame_limit_bytes: 1 << 20,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     }

@@ -115,6 +115,10 @@ fn plan(random: &mut Random) -> Plan {
     } else {
         limit_bytes
     };
+    let may_discard =
+        strategy != Strategy::Reliable && (framing != Framing::Raw || kind != Kind::Stream);
+    let max_delay_ns = (may_discard && random.one_in(3))
+        .then(|| random.pick(&[1, 3_000, 40_000, 3_000_000, 10_000_000]) as u64);
     let direct = random.one_in(8);
     Plan {
         kind,
@@ -124,6 +128,7 @@ fn plan(random: &mut Random) -> Plan {
         limit_messages,
         frame_limit,
         longest: longest.min(framing.payload_limit_bytes()),
+        max_delay_ns,
         senders: if direct { 1 } else { random.between(1, 5) },
         direct,
         room: random.between(1, limit_bytes * 2),

@@ -800,6 +800,7 @@ fn room_for(messages: usize) -> OutboundOptions {
         queue_limit_bytes: messages * ENCODED_BYTES,
         queue_limit_messages: messages,
         frame_limit_bytes: PAYLOAD_BYTES,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     }

@@ -37,6 +37,7 @@ impl DirectListener {
             ..ServerOptions::default()
         };
         server.validate(address)?;
+        options.refuse_threads_work()?;
         let (listening, address) = match address {
             Address::Tcp { .. } | Address::Uds(_) => {
                 let listener = transport::listen(address, &server)?;

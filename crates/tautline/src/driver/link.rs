@@ -5,6 +5,7 @@
 
 mod connecting;
 mod ending;
+mod liveness;
 mod reading;
 mod retrying;
 mod writing;
@@ -17,7 +18,9 @@ use mio::Interest;
 use tautline_session::{Inbound, Tally};
 
 use super::Alive;
+use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
+use super::gathering::Gathering;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::error::Error;
@@ -28,6 +31,7 @@ use crate::outlet::Outlet;
 use crate::server::ServerShared;
 use crate::transport::{Race, Socket};
 
+use liveness::Liveness;
 use retrying::Comeback;
 
 /// One link as its I/O thread drives it.
@@ -44,6 +48,8 @@ pub(crate) struct LinkDriver {
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// What came and is handed out together with more, where that was asked for.
+    gathering: Option<Box<Gathering>>,
     /// A pause kept what was read already.
     held: bool,
     our_side: Side,
@@ -53,6 +59,10 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
+    /// For what it does by the clock while it is open.
+    alarm: Alarm,
+    /// What it is watched by, if by anything.
+    liveness: Option<Liveness>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -137,7 +147,8 @@ impl LinkDriver {
     ) -> Self {
         Self {
             audience: Audience::new(shared, handler),
-            inbound: Inbound::new(options.framing, options.frame_limit_bytes),
+            inbound: options.inbound(),
+            gathering: Gathering::for_link(options.batch),
             options,
             stage,
             comeback: None,
@@ -150,13 +161,15 @@ impl LinkDriver {
             broken: None,
             awaits_room: false,
             deadline: None,
+            alarm: Alarm::default(),
+            liveness: None,
             server: None,
         }
     }
 
     /// A new connection begins with nothing of the one before.
     fn begin_anew(&mut self, outlet: Arc<Outlet>) {
-        self.inbound = Inbound::new(self.options.framing, self.options.frame_limit_bytes);
+        self.inbound = self.options.inbound();
         self.stage = Stage::Open;
         self.outlet = Some(outlet);
         self.held = false;
@@ -206,6 +219,7 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        self.alarm.rang(now);
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match &self.stage {
             Stage::Closing(reason) if expired => {
@@ -215,8 +229,11 @@ impl LinkDriver {
             Stage::Resolving | Stage::Connecting(_) if expired => self.connect_timed_out(turn),
             Stage::Connecting(_) => self.go_on_connecting(turn),
             Stage::Retrying if expired => self.pause_ended(now, turn),
-            // The kernel may have had no memory for what waits.
-            Stage::Open | Stage::Closing(_) => self.serve(turn),
+            Stage::Open | Stage::Closing(_) => match self.look_after(now, turn) {
+                // The kernel may have had no memory for what waits.
+                Alive::Yes => self.serve(turn),
+                Alive::No => Alive::No,
+            },
             Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => Alive::Yes,
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::{Domain, SockRef};
+use socket2::{Domain, SockRef, TcpKeepalive};
 use tautline_session::Strategy;
 
 use super::{Kind, LISTEN_BACKLOG, Listener, Socket, inet, resolve};
@@ -14,9 +14,21 @@ use crate::sys;
 
 /// What a connection needs before its first packet; accepted ones inherit it from their listener.
 pub(super) fn configure(socket: &Socket, options: &LinkOptions) -> io::Result<()> {
-    SockRef::from(&socket.as_fd()).set_tcp_nodelay(options.tcp_nodelay)?;
-    if options.strategy == Strategy::KeepLatest {
-        socket.set_notsent_lowat(KEEPLATEST_UNSENT_BYTES)?;
+    let fd = socket.as_fd();
+    let options_of = SockRef::from(&fd);
+    options_of.set_tcp_nodelay(options.tcp_nodelay)?;
+    if let Some(keepalive) = &options.keepalive {
+        let probes = TcpKeepalive::new()
+            .with_time(keepalive.idle)
+            .with_interval(keepalive.interval)
+            .with_retries(keepalive.count);
+        options_of.set_tcp_keepalive(&probes)?;
+    }
+    if options.tcp_user_timeout.is_some() {
+        options_of.set_tcp_user_timeout(options.tcp_user_timeout)?;
+    }
+    if options.strategy == Strategy::KeepLatest || options.max_queue_delay.is_some() {
+        socket.set_notsent_lowat(FRESH_UNSENT_BYTES)?;
     }
     Ok(())
 }
@@ -83,6 +95,6 @@ pub(super) fn unacknowledged_fin(socket: &Socket) -> u64 {
     }
 }
 
-/// Most unsent bytes in the kernel under keeplatest: left alone it holds megabytes of stale
-/// samples, where no newer one can take their place.
-const KEEPLATEST_UNSENT_BYTES: u32 = 16 * 1024;
+/// Most unsent bytes in the kernel under keeplatest and with `max_queue_delay`: left alone it holds
+/// megabytes of stale samples, where no newer one can take their place and none is given up.
+const FRESH_UNSENT_BYTES: u32 = 16 * 1024;

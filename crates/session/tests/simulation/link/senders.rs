@@ -78,13 +78,18 @@ impl Link {
                 _ => Caller::Driver,
             }
         };
+        let too_old = self.model.account.discarded.too_old;
         let expected = self.model.offer(
             message.encoded.len(),
             message.payload.len(),
             message.peer,
             call,
             caller,
+            self.desk.now_ns(),
         );
+        if self.model.account.discarded.too_old != too_old {
+            self.saw("an offer finds messages too old");
+        }
         let must_write = expected == Expected::Accepted && self.must_write(caller);
         let offer = self
             .outbound
@@ -161,7 +166,8 @@ impl Link {
         });
     }
 
-    fn accepted(&mut self, index: usize, message: Message, offer: Offer, must_write: bool) {
+    fn accepted(&mut self, index: usize, mut message: Message, offer: Offer, must_write: bool) {
+        message.accepted_ns = self.desk.now_ns();
         self.model.accept(message.clone(), offer);
         match offer {
             Offer::WriteNow(token) => {
@@ -268,6 +274,7 @@ impl Link {
             payload,
             encoded,
             written: 0,
+            accepted_ns: 0,
         })
     }
 

@@ -17,6 +17,7 @@ impl Model {
         peer: PeerId,
         call: Call,
         caller: Caller,
+        now_ns: u64,
     ) -> Expected {
         if payload_bytes > self.payload_limit {
             let limit_bytes = self.payload_limit;
@@ -36,6 +37,11 @@ impl Model {
         }
         let line_is_empty = !self.anyone_waits();
         if line_is_empty && self.fits(encoded_bytes) {
+            self.hold(encoded_bytes as i64);
+            return Expected::Accepted;
+        }
+        self.discard_too_old(now_ns);
+        if !self.anyone_waits() && self.fits(encoded_bytes) {
             self.hold(encoded_bytes as i64);
             return Expected::Accepted;
         }

@@ -123,6 +123,7 @@ impl LinkDriver {
             local,
             peer,
         };
+        self.begin_watching(turn);
         let told = self.audience.opened(&opened);
         self.survive(told, turn)
     }

@@ -95,8 +95,13 @@ impl LinkDriver {
             Reason::Panicked => reason,
             // Whatever else came before the driver obeyed.
             _ if shared.is_aborted() => Reason::Aborted,
+            // What came before the end is told before it.
+            _ if self.hand_out_batch().is_err() => Reason::Panicked,
             _ => reason,
         };
+        if let Some(gathering) = &mut self.gathering {
+            gathering.clear();
+        }
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,

@@ -91,11 +91,15 @@ impl LinkDriver {
     ) -> Alive {
         let shared = Arc::clone(self.shared());
         let (inbound, held) = (&mut self.inbound, &mut self.held);
+        let gathering = &mut self.gathering;
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
         let outcome = self.audience.tell(|handler, link| {
             let mut hand_out = |message: &[u8]| {
+                if let Some(gathering) = gathering {
+                    return gathering.add(message, received, handler, link);
+                }
                 messages += 1;
                 payload_bytes += message.len() as u64;
                 // The one dynamic call of the receive path: handlers of any type share a thread.
@@ -122,8 +126,14 @@ impl LinkDriver {
         shared
             .counters
             .read(messages, payload_bytes, bytes.len() as u64, at);
+        if self.gathering.is_some() {
+            self.watch_batch(turn);
+        }
         match outcome {
-            Ok(Ok(())) => Alive::Yes,
+            Ok(Ok(())) => {
+                self.hear(at);
+                Alive::Yes
+            }
             Ok(Err(fault)) => self.bad_frame(fault, turn),
             Err(Panicked) => self.end(Reason::Panicked, turn),
         }
@@ -133,6 +143,10 @@ impl LinkDriver {
     pub(super) fn peer_ended(&mut self, turn: &mut Turn) -> Alive {
         self.their_side = Side::Ended;
         let cut_bytes = self.inbound.kept_bytes();
+        let told = self.hand_out_batch();
+        if self.survive(told, turn) == Alive::No {
+            return Alive::No;
+        }
         if cut_bytes > 0 {
             self.shared().counters.fault();
             let event = Event::CutFrame { bytes: cut_bytes };
@@ -161,7 +175,9 @@ impl LinkDriver {
 
     pub(super) fn bad_frame(&mut self, fault: FrameFault, turn: &mut Turn) -> Alive {
         self.shared().counters.fault();
-        let told = self.audience.event(&Event::BadFrame(fault));
+        let told = self
+            .hand_out_batch()
+            .and_then(|()| self.audience.event(&Event::BadFrame(fault)));
         match self.survive(told, turn) {
             Alive::Yes => self.end(Reason::BadFrame(fault), turn),
             Alive::No => Alive::No,

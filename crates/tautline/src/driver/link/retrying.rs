@@ -64,7 +64,11 @@ impl LinkDriver {
     /// What follows the end of a connection.
     pub(super) fn after_loss(&mut self, reason: &Reason) -> Next {
         let again = match reason {
-            Reason::PeerEnded | Reason::Lost(_) | Reason::BadFrame(_) => true,
+            Reason::PeerEnded
+            | Reason::Lost(_)
+            | Reason::BadFrame(_)
+            | Reason::Idle(_)
+            | Reason::HeartbeatLost => true,
             Reason::NotConnected(error) => may_pass(error),
             Reason::Closed
             | Reason::Aborted

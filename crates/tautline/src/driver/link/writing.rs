@@ -42,7 +42,10 @@ impl LinkDriver {
                 }
             }
             Drained::More => turn.again(shared.id),
-            Drained::Blocked => self.await_room(true, turn),
+            Drained::Blocked => {
+                self.await_room(true, turn);
+                self.watch_queue(turn);
+            }
             Drained::Short => turn.set_timer(Instant::now() + SHORTAGE_PAUSE, shared.id),
             Drained::Broken(cause) => return self.write_failed(cause, turn),
         }
