@@ -32,11 +32,13 @@
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
 
 mod address;
+mod begin;
 mod channel;
 mod direct;
 mod driver;
 mod error;
 mod handler;
+mod io_loop;
 mod io_thread;
 mod link;
 mod options;
@@ -51,6 +53,7 @@ pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use link::Link;
 pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions};

@@ -20,6 +20,7 @@ mod life;
 mod limits;
 mod liveness;
 mod options;
+mod own_loop;
 mod pressure;
 mod reading;
 mod sending;
