@@ -249,6 +249,12 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
+    /// How long ago the kernel last took something; for what was never sent to, since long before.
+    pub(crate) fn written_ago(&self, peer: PeerId) -> Duration {
+        let last_ns = self.read(|outbound| outbound.last_written_ns(peer));
+        Duration::from_nanos(self.home.now_ns().saturating_sub(last_ns))
+    }
+
     /// Queues a frame of the driver's own, who writes it next; whether it is in.
     pub(crate) fn offer_control(&self, control: Control) -> bool {
         lock(&self.state)

@@ -254,6 +254,10 @@ impl Driver {
     }
 
     fn expire_timers(&mut self) {
+        let entries = &self.entries;
+        self.turn
+            .timers
+            .forget_gone(entries.len(), |id| entries.contains_key(&id));
         if !self.turn.timers.may_be_due() {
             return;
         }

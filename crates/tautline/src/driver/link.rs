@@ -62,7 +62,7 @@ pub(crate) struct LinkDriver {
     /// For what it does by the clock while it is open.
     alarm: Alarm,
     /// What it is watched by, if by anything.
-    liveness: Option<Liveness>,
+    liveness: Option<Box<Liveness>>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }

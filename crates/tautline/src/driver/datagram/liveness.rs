@@ -9,7 +9,6 @@ use super::{DatagramDriver, Peer};
 use crate::driver::Alive;
 use crate::driver::turn::Turn;
 use crate::handler::Reason;
-use crate::sys;
 use crate::transport::Remote;
 
 impl DatagramDriver {
@@ -74,14 +73,11 @@ impl DatagramDriver {
             return Ok(None);
         }
         let shared = peer.audience.shared();
-        let last_ns = self
-            .channel
-            .read(|outbound| outbound.last_written_ns(shared.peer));
-        let age_ns = sys::clock::monotonic_ns().saturating_sub(last_ns);
+        let written_ago = self.channel.written_ago(shared.peer);
         let since_opened = now.saturating_duration_since(peer.opened_at);
         let silence = Silence {
             received: Some(now.saturating_duration_since(peer.last_receive)),
-            written: Some(since_opened.min(Duration::from_nanos(age_ns))),
+            written: Some(since_opened.min(written_ago)),
         };
         timeouts.judge(silence).map_err(Reason::Idle)
     }

@@ -14,7 +14,6 @@ use crate::driver::Alive;
 use crate::driver::turn::Turn;
 use crate::handler::Reason;
 use crate::options::LinkOptions;
-use crate::sys;
 
 /// What an open connection is watched by.
 pub(super) struct Liveness {
@@ -27,19 +26,19 @@ pub(super) struct Liveness {
 
 impl Liveness {
     /// For an open connection; `None` where nothing is watched.
-    pub(super) fn watch(options: &LinkOptions) -> Option<Self> {
+    pub(super) fn watch(options: &LinkOptions) -> Option<Box<Self>> {
         let timeouts = options.idle_timeouts();
         let pulse = options.heartbeat.map(Pulse::new);
         if timeouts.is_none() && pulse.is_none() {
             return None;
         }
         let now = Instant::now();
-        Some(Self {
+        Some(Box::new(Self {
             timeouts,
             pulse,
             opened_at: now,
             reading_since: now,
-        })
+        }))
     }
 }
 
@@ -220,11 +219,7 @@ impl LinkDriver {
         };
         let written = || {
             let since = now.saturating_duration_since(liveness.opened_at);
-            let last_ns = shared
-                .channel
-                .read(|outbound| outbound.last_written_ns(PeerId::SOLE));
-            let age_ns = sys::clock::monotonic_ns().saturating_sub(last_ns);
-            since.min(Duration::from_nanos(age_ns))
+            since.min(shared.channel.written_ago(PeerId::SOLE))
         };
         Silence {
             received: (self.their_side == Side::Open).then(received),
