@@ -116,9 +116,9 @@ fn without_descriptors_listening_says_so(transport: Transport) {
     let address = &place.address;
     let hoard = Hoard::take_all();
     let error = echo_on(&io, address, transport).unwrap_err();
-    expect_too_many(&error, &format!("listen on {address}"));
+    expect_too_many(&error, &format!("listen on {address}: socket"));
     let error = DirectListener::bind(address, framed(transport)).unwrap_err();
-    expect_too_many(&error, &format!("listen on {address}"));
+    expect_too_many(&error, &format!("listen on {address}: socket"));
     let error = IoThread::start(IoOptions::default()).unwrap_err();
     expect_too_many(&error, "start a thread");
 
