@@ -35,6 +35,8 @@ pub struct IoOptions {
     ///
     /// Default zero: idle costs no CPU. The rules of [`LinkOptions::spin`] hold for
     /// the policy and CPUs that the thread will have.
+    ///
+    /// [`LinkOptions::spin`]: crate::LinkOptions::spin
     pub spin: Duration,
     /// Bytes of the one read buffer that all links of the thread share.
     ///

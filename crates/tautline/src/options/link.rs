@@ -172,6 +172,8 @@ pub struct LinkOptions {
     /// makes a round trip several times faster. A link on an I/O thread refuses any other value than
     /// zero: the thread has its own, [`IoOptions::spin`]. Under a real-time policy more than 50 µs is
     /// refused unless the thread has one CPU of its own: the yield would let nobody else run.
+    ///
+    /// [`IoOptions::spin`]: crate::IoOptions::spin
     pub spin: Duration,
 }
 
