@@ -83,23 +83,27 @@ fn a_thousand_links_leave_nothing_behind_while_others_send(transport: Transport)
         for _ in 0..2 {
             scope.spawn(|| keep_talking(&io, &address, transport, &over));
         }
-        let live_a_thousand_times = || {
-            for round in 0..1000 {
+        let _over = SetWhenDropped(&over);
+        let live = |times| {
+            for round in 0..times {
                 live_once(&io, &address, transport, round);
             }
             until("only those who talk are left", || {
                 server.statistics().connected <= 2
             });
         };
-        live_a_thousand_times();
-        let (descriptors, memory) = (open_descriptors(), resident_bytes());
-        live_a_thousand_times();
+        live(400);
+        let descriptors = open_descriptors();
+        let growth = [(); 3].map(|()| {
+            let before = resident_bytes();
+            live(200);
+            resident_bytes().saturating_sub(before)
+        });
         until("all descriptors are back", || {
             open_descriptors() <= descriptors
         });
-        let grown = resident_bytes().saturating_sub(memory);
-        assert!(grown < 256 * 1024, "{grown} bytes more");
-        over.store(true, Ordering::SeqCst);
+        // What is left behind is left behind each time; what the allocator takes once it keeps.
+        assert!(growth.iter().min() < Some(&(64 * 1024)), "{growth:?} bytes");
     });
 }
 
@@ -251,7 +255,10 @@ fn whoever_stops_a_server_waits_for_its_callback(transport: Transport) {
             stopping.join().unwrap();
         }
     });
-    assert_eq!(server.statistics().connected, 0);
+    // What it counted it still tells.
+    let statistics = server.statistics();
+    assert_eq!((statistics.connected, statistics.accepted), (0, 1));
+    assert_eq!(statistics.peers.receiving.messages, 1);
     inbox.expect_opened();
     assert_eq!(inbox.expect_message(), b"wait");
     inbox.expect_end();

@@ -1,11 +1,15 @@
-//! Promise 14 against datagrams that never end: everybody else has its turn, and nobody's table grows.
+//! Promises 9 and 14 against datagrams that never end and those of strangers: everybody else has its
+//! turn, no table grows, and a link hears its peer alone.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tautline::{Address, IoThread, Link, LinkOptions, Reason, Received, ServerOptions};
+use tautline::{
+    Address, DirectLink, DirectListener, IoThread, Link, LinkOptions, Reason, Received,
+    ServerOptions,
+};
 
 use crate::common::*;
 
@@ -14,6 +18,7 @@ over! {
     a_busy_datagram_link_leaves_the_others_their_turn: udp;
     a_busy_datagram_socket_leaves_timers_their_time: udp;
     senders_without_number_fill_no_more_than_the_table: udp;
+    a_datagram_link_hears_its_peer_alone: udp;
 }
 
 /// A plain socket that talks to this address.
@@ -206,4 +211,43 @@ fn senders_without_number_fill_no_more_than_the_table(_: Transport) {
     assert!(statistics.turned_away > 0);
     // Where a port came twice it was a known peer's.
     assert!(statistics.accepted + statistics.turned_away <= SENDERS + 1);
+}
+
+/// Whoever guesses its port is not listened to, whichever driver it has.
+fn a_datagram_link_hears_its_peer_alone(transport: Transport) {
+    let io = start();
+    let (handler, inbox) = recorder();
+    let (link, mut peer) = reach(&io, transport, LinkOptions::default(), handler);
+    inbox.expect_opened();
+    let stranger = plain(&link.local_address().unwrap());
+    let answerer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = Address::udp(answerer.local_addr().unwrap());
+    let mut direct = DirectLink::connect(&address, LinkOptions::default()).unwrap();
+    let also_strange = plain(&direct.local_address().unwrap());
+    for _ in 0..10 {
+        // The kernel may say that there is nobody.
+        let _ = stranger.send(b"psst");
+        let _ = also_strange.send(b"psst");
+    }
+    peer.write_message(b"it is me");
+    assert_eq!(inbox.expect_message(), b"it is me");
+    direct.send(b"hello").unwrap();
+    let (_, from) = answerer.recv_from(&mut [0; 16]).unwrap();
+    answerer.send_to(b"it is me", from).unwrap();
+    let soon = Some(Instant::now() + WATCHDOG);
+    assert_eq!(direct.recv(soon).unwrap(), b"it is me");
+
+    // The first who comes is the one peer of a direct listener, and the rest are strangers from then on.
+    let anywhere = "udp://127.0.0.1:0".parse().unwrap();
+    let mut listener = DirectListener::bind(&anywhere, LinkOptions::default()).unwrap();
+    let [first, second] = [(), ()].map(|()| plain(&listener.local_address()));
+    first.send(b"first").unwrap();
+    second.send(b"second").unwrap();
+    first.send(b"first again").unwrap();
+    let mut link = listener.accept(soon).unwrap();
+    assert_eq!(link.recv(soon).unwrap(), b"first");
+    assert_eq!(link.recv(soon).unwrap(), b"first again");
+    let _ = second.send(b"second");
+    first.send(b"still first").unwrap();
+    assert_eq!(link.recv(soon).unwrap(), b"still first");
 }

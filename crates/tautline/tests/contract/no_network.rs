@@ -1,5 +1,5 @@
 //! Promises 8 and 9 when the network goes away under a link, and comes back. In a network of the test's
-//! own, which needs a kernel that lets its users have one, as most do.
+//! own.
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,12 +18,7 @@ fn in_own_network(test: &str, transport: Transport) -> bool {
     let name = name_of(&format!("no_network::{test}"), transport);
     let alone = in_child(&name);
     if !alone {
-        // All that follows in the shell is run by another one, inside.
-        let inside = r#"ip link set lo up && exec "$0" --exact "$1" --nocapture --test-threads=1"#;
-        child(
-            &name,
-            &format!(r#"exec unshare -rn sh -c '{inside}' "$0" "$1";"#),
-        );
+        child_in_namespaces(&name, "-n", "ip link set lo up &&");
     }
     alone
 }

@@ -2,11 +2,11 @@
 //! all is well once there is some again.
 
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tautline::{
-    Address, DirectLink, DirectListener, Error, ErrorKind, IoOptions, IoThread, Link, Reason,
-    Received, Server, ServerOptions,
+    Address, DirectLink, DirectListener, Error, ErrorKind, IoLoop, IoOptions, IoThread, Link,
+    Reason, Received, Server, ServerOptions,
 };
 
 use crate::common::*;
@@ -15,6 +15,7 @@ over! {
     without_descriptors_connecting_says_so: tcp uds udp;
     without_descriptors_listening_says_so: tcp uds udp;
     without_descriptors_a_direct_listener_says_so_and_loses_nobody: tcp uds;
+    without_descriptors_accepting_is_tried_less_and_less_often: tcp uds;
     without_descriptors_new_datagram_peers_are_served: udp;
     a_kernel_that_was_short_of_memory_is_asked_again: tcp uds udp;
     a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp uds udp;
@@ -22,7 +23,7 @@ over! {
 
 /// All descriptors that this process may still open.
 struct Hoard {
-    _files: Vec<File>,
+    files: Vec<File>,
 }
 
 impl Hoard {
@@ -31,7 +32,7 @@ impl Hoard {
         while let Ok(file) = File::open("/dev/null") {
             files.push(file);
         }
-        Self { _files: files }
+        Self { files }
     }
 }
 
@@ -121,6 +122,8 @@ fn without_descriptors_listening_says_so(transport: Transport) {
     expect_too_many(&error, &format!("listen on {address}: socket"));
     let error = IoThread::start(IoOptions::default()).unwrap_err();
     expect_too_many(&error, "start a thread");
+    let error = IoLoop::new(IoOptions::default()).unwrap_err();
+    expect_too_many(&error, "make a loop");
 
     drop(hoard);
     let server = echo_on(&start(), address, transport).unwrap();
@@ -146,6 +149,34 @@ fn without_descriptors_a_direct_listener_says_so_and_loses_nobody(transport: Tra
     drop(hoard);
     let mut link = listener.accept(soon).unwrap();
     assert_eq!(link.recv(soon).unwrap(), b"patience");
+}
+
+/// The connection waits on all the time, and a loop that tried to accept it each time would spin.
+fn without_descriptors_accepting_is_tried_less_and_less_often(transport: Transport) {
+    let test = "without_descriptors_accepting_is_tried_less_and_less_often";
+    if !alone_with_few_descriptors(test, transport) {
+        return;
+    }
+    let (io, place) = (start(), fresh(transport));
+    let server = echo_on(&io, &place.address, transport).unwrap();
+    let mut hoard = Hoard::take_all();
+    // One for the client's end.
+    hoard.files.pop();
+    let begun = Instant::now();
+    let mut waiting = RawStream::connect(&server.local_address());
+    waiting.write_frame(b"patience");
+    let mut pause = Duration::from_millis(10);
+    let mut earliest = Duration::ZERO;
+    for tries in 1..=5 {
+        until("it has tried so often", || {
+            server.statistics().accept_shortages >= tries
+        });
+        assert!(begun.elapsed() >= earliest, "try {tries} came too early");
+        earliest += pause;
+        pause *= 2;
+    }
+    drop(hoard);
+    assert_eq!(waiting.read_frame(), b"patience");
 }
 
 /// A datagram server has one socket, whoever comes.

@@ -4,13 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tautline::{DirectLink, DirectListener, LinkOptions, RecvError, SendError};
+use tautline::{
+    DirectLink, DirectListener, IoLoop, IoOptions, Link, LinkOptions, Received, RecvError,
+    SendError, ServerOptions,
+};
 
 use crate::common::*;
 
 over! {
     links_exchange_as_if_nothing_were: tcp uds udp;
     direct_links_exchange_as_if_nothing_were: tcp uds udp;
+    an_own_loop_exchanges_as_if_nothing_were: tcp uds udp;
     a_receive_ends_at_its_deadline: tcp uds udp;
     a_wait_for_room_ends_at_its_deadline: tcp uds;
 }
@@ -35,17 +39,9 @@ fn in_a_storm(test: &str, transport: Transport, run: impl FnOnce()) {
         });
         until("the storm has begun", || sys::interruptions() > 10);
         // However the test ends, the storm does.
-        let _over = OnDrop(|| over.store(true, Ordering::SeqCst));
+        let _over = SetWhenDropped(&over);
         run();
     });
-}
-
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 fn links_exchange_as_if_nothing_were(transport: Transport) {
@@ -93,6 +89,44 @@ fn direct_links_exchange_as_if_nothing_were(transport: Transport) {
                     }
                     client.send(b"goodbye").unwrap();
                 });
+            }
+        },
+    );
+}
+
+/// A turn may end early, with nothing done, and is never an error.
+fn an_own_loop_exchanges_as_if_nothing_were(transport: Transport) {
+    in_a_storm(
+        "an_own_loop_exchanges_as_if_nothing_were",
+        transport,
+        || {
+            let mut io = IoLoop::new(IoOptions::default()).unwrap();
+            let place = fresh(transport);
+            let options = ServerOptions {
+                link: framed(transport),
+                ..ServerOptions::default()
+            };
+            let accept = |_: &Link| {
+                Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap())
+            };
+            let server = io.listen(&place.address, options, accept).unwrap();
+            let (handler, inbox) = recorder();
+            let address = server.local_address();
+            let link = io.connect(&address, framed(transport), handler).unwrap();
+            until("it is open", || {
+                io.turn(Some(WATCHDOG)).unwrap();
+                link.is_open()
+            });
+            inbox.expect_opened();
+            for message in numbered(200, 1000) {
+                link.send(&message).unwrap();
+                let mut answers = Vec::new();
+                until("the answer is there", || {
+                    io.turn(Some(WATCHDOG)).unwrap();
+                    answers.extend(inbox.so_far());
+                    !answers.is_empty()
+                });
+                assert!(matches!(&answers[..], [Told::Message(answer, _)] if *answer == message));
             }
         },
     );

@@ -155,6 +155,25 @@ pub(crate) fn tell_address(address: &Address) {
 const LISTEN_AT: &str = "TAUTLINE_TEST_LISTEN_AT";
 const ADDRESS: &str = "listening at ";
 
+/// As [`child`], in namespaces of its own: `-n` for a network, `-m` for what is mounted. Whoever may not
+/// make them is told what was skipped.
+pub(crate) fn child_in_namespaces(test: &str, namespaces: &str, prepare: &str) {
+    let unshare = format!("unshare -r {namespaces}");
+    let possible = Command::new("sh")
+        .args(["-c", &format!("{unshare} true")])
+        .status();
+    if !possible.unwrap().success() {
+        println!("skipped {test}: no namespaces for this user");
+        return;
+    }
+    // What `child` has the shell do last is done by the one inside.
+    let inside = format!(r#"{prepare} exec "$0" --exact "$1" --nocapture --test-threads=1"#);
+    child(
+        test,
+        &format!(r#"exec {unshare} sh -c '{inside}' "$0" "$1";"#),
+    );
+}
+
 /// Whether this is the process that [`child`] started for this test.
 pub(crate) fn in_child(test: &str) -> bool {
     std::env::var(CHILD).is_ok_and(|name| name == test)
