@@ -144,8 +144,9 @@ fn a_send_that_waits_is_served_by_what_the_clock_gives_up(transport: Transport) 
     let (link, _peer) = stalling(&io, transport, 20, recorder().0);
     let sender = link.clone();
     inside_callback(&io, move || while sender.try_send(&[7; 996]).is_ok() {});
+    // Nobody reads: only the clock makes room, mostly while this waits.
     assert_eq!(link.send_timeout(b"patient", WATCHDOG), Ok(()));
-    assert_eq!(link.statistics().sending.waits, 1);
+    assert!(link.statistics().sending.discarded.too_old.messages > 0);
 }
 
 /// As under keeplatest: what the kernel holds can be given up no more.
