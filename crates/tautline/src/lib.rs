@@ -59,8 +59,8 @@ pub use options::{IoOptions, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay,
-    Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, OnLoss, PrefixWidth, Pressure,
+    QueueDelay, Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::block::{Block, Datagram};
 use crate::budget::Budget;
 use crate::framing::Framing;
+use crate::queue::Part;
+use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
 use crate::waiters::Ticket;
 
@@ -32,6 +34,9 @@ pub struct OutboundOptions {
     pub queue_limit_messages: usize,
     /// Longest payload.
     pub frame_limit_bytes: usize,
+    /// What becomes of messages that wait when their connection is lost. To keep them takes a stream
+    /// that is framed.
+    pub on_loss: OnLoss,
     /// Several peers share the queue; keeplatest evicts among the messages to one peer.
     pub shared: bool,
     /// A total shared with other queues.
@@ -114,6 +119,7 @@ pub struct Taken {
     pub(super) token: Token,
     pub(super) caller: Caller,
     pub(super) taken_ns: u64,
+    pub(super) part: Part,
     pub(super) block: Block,
 }
 

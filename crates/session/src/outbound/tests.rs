@@ -2,6 +2,7 @@
 
 mod delay;
 mod eviction;
+mod keeping;
 mod life;
 mod limits;
 mod pressure;
@@ -21,6 +22,7 @@ use crate::block::{BLOCK_BYTES, Block, PeerId};
 use crate::budget::Budget;
 use crate::framing::Framing;
 use crate::pressure::Pressure;
+use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
 use crate::waiters::{Ticket, TicketState};
 
@@ -249,6 +251,7 @@ fn options() -> OutboundOptions {
         frame_limit_bytes: 1 << 20,
         shared: false,
         budget: None,
+        on_loss: OnLoss::Discard,
     }
 }
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use tautline_session::{
-    Block, Call, Caller, Discard, Framing, Outbound, OutboundOptions, PeerId, SendStatistics,
-    Strategy, Surroundings,
+    Block, Call, Caller, Discard, Framing, OnLoss, Outbound, OutboundOptions, PeerId,
+    SendStatistics, Strategy, Surroundings,
 };
 
 use super::{Channel, Drained, Home, Outlet};
@@ -798,6 +798,7 @@ fn room_for(messages: usize) -> OutboundOptions {
         queue_limit_bytes: messages * ENCODED_BYTES,
         queue_limit_messages: messages,
         frame_limit_bytes: PAYLOAD_BYTES,
+        on_loss: OnLoss::Discard,
         shared: false,
         budget: None,
     }

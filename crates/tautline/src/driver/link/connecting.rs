@@ -124,6 +124,7 @@ impl LinkDriver {
             peer,
         };
         let told = self.audience.opened(&opened);
+        shared.channel.hook_done();
         self.survive(told, turn)
     }
 }
