@@ -11,7 +11,7 @@ mod writing;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Interest;
 use tautline_session::{Inbound, Tally};
@@ -53,6 +53,8 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
+    /// The next timer that is set for the deadline.
+    alarm: Option<Instant>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -150,6 +152,7 @@ impl LinkDriver {
             broken: None,
             awaits_room: false,
             deadline: None,
+            alarm: None,
             server: None,
         }
     }
@@ -206,6 +209,15 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        let rang = self.alarm.take_if(|alarm| *alarm <= now).is_some();
+        let alive = self.look_at_the_time(now, turn);
+        if rang && alive == Alive::Yes {
+            self.set_alarm(turn);
+        }
+        alive
+    }
+
+    fn look_at_the_time(&mut self, now: Instant, turn: &mut Turn) -> Alive {
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match &self.stage {
             Stage::Closing(reason) if expired => {
@@ -243,8 +255,23 @@ impl LinkDriver {
 
     fn set_deadline(&mut self, deadline: Option<Instant>, turn: &mut Turn) {
         self.deadline = deadline;
-        if let Some(deadline) = deadline {
-            turn.set_timer(deadline, self.shared().id);
+        self.set_alarm(turn);
+    }
+
+    /// Timers are not taken back: each attempt of a link that reconnects would leave one behind for as
+    /// long as its deadline was away. So a far deadline is looked at once in a while.
+    fn set_alarm(&mut self, turn: &mut Turn) {
+        let Some(deadline) = self.deadline else {
+            return;
+        };
+        let look = Instant::now() + LONGEST_ALARM;
+        let at = deadline.min(look);
+        if self.alarm.is_none_or(|alarm| at < alarm) {
+            self.alarm = Some(at);
+            turn.set_timer(at, self.shared().id);
         }
     }
 }
+
+/// How long a timer that nobody needs any more is kept at most.
+const LONGEST_ALARM: Duration = Duration::from_secs(30);

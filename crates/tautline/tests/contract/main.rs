@@ -7,6 +7,7 @@
 mod common;
 
 mod accounting;
+mod addresses;
 mod bad_peers;
 mod callbacks;
 mod closing;
