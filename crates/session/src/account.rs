@@ -120,6 +120,9 @@ pub struct SendStatistics {
     pub waiting: Tally,
     /// Accepted and never wholly written.
     pub discarded: Discarded,
+    /// Kept when their connection was lost, for the next one; once for each loss. Those that no
+    /// connection came for are in `discarded` as well.
+    pub carried: Tally,
     /// Sends that said `Full`.
     pub refused: Tally,
     /// Most that ever waited or was in flight, each of the two by itself.
@@ -151,6 +154,7 @@ impl SendStatistics {
         self.discarded.connection_lost += other.discarded.connection_lost;
         self.discarded.closed += other.discarded.closed;
         self.discarded.failed += other.discarded.failed;
+        self.carried += other.carried;
         self.refused += other.refused;
         self.peak = self.peak.max(other.peak);
         self.heartbeats += other.heartbeats;

@@ -282,6 +282,18 @@ impl Block {
         taken_out
     }
 
+    /// Gives a partly written front message up; returns whose it is and its rest.
+    pub(crate) fn give_up_cut(&mut self) -> Option<(PeerId, Tally)> {
+        let rest = self.cut_tally()?;
+        let peer = self.messages[self.head].peer;
+        self.head += 1;
+        self.head_byte += rest.bytes as usize;
+        self.cut_bytes = 0;
+        self.tally -= rest;
+        self.tell_delays(self.head - 1, self.head, |_, _| {});
+        Some((peer, rest))
+    }
+
     /// Splits a partly written front message off into `rest`, an empty block with room for it.
     pub(crate) fn split_cut(&mut self, rest: &mut Self) {
         debug_assert!(self.is_cut());

@@ -40,6 +40,6 @@ pub use outbound::{
     Stopped, Surroundings, Taken, Token,
 };
 pub use pressure::Pressure;
-pub use reconnect::{FirstAttempt, Next, Reconnect, Retries};
+pub use reconnect::{FirstAttempt, Next, OnLoss, Reconnect, Retries};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use waiters::{Ticket, TicketState};

@@ -21,6 +21,7 @@ use crate::framing::Framing;
 use crate::peers::Peers;
 use crate::pressure::{Pressure, PressureGauge};
 use crate::queue::SendQueue;
+use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
 use crate::waiters::{Ticket, TicketState, Waiters};
 
@@ -32,9 +33,9 @@ pub use terms::{
 
 /// The sending half of one link, or of the socket that a datagram server's peers share.
 ///
-/// Inputs: [`opened`](Self::opened), [`offer`](Self::offer), [`redeem`](Self::redeem),
+/// Inputs: [`opened`](Self::opened), [`hook_done`](Self::hook_done), [`offer`](Self::offer), [`redeem`](Self::redeem),
 /// [`cancel`](Self::cancel), [`take`](Self::take), the `settle_*` calls, [`closing`](Self::closing),
-/// [`end`](Self::end), and for shared queues [`open_peer`](Self::open_peer) and
+/// [`end`](Self::end), [`give_up`](Self::give_up), and for shared queues [`open_peer`](Self::open_peer) and
 /// [`close_peer`](Self::close_peer). After any input drain the outputs:
 /// [`poll_ticket`](Self::poll_ticket) until `None` (whom to wake), and on the driver
 /// [`poll_pressure`](Self::poll_pressure) once.
@@ -45,7 +46,9 @@ pub use terms::{
 pub struct Outbound {
     strategy: Strategy,
     framing: Framing,
+    /// The limits for all but the reopen hook, which has the whole ones.
     limit: Tally,
+    hook_limit: Tally,
     payload_limit_bytes: usize,
     /// A message that waited longer is given up.
     max_queue_delay_ns: Option<u64>,
@@ -54,8 +57,14 @@ pub struct Outbound {
     queue: SendQueue,
     writer: Writer,
     in_flight: Tally,
-    /// Why the connection that the writer writes to is over, if it ended under the writer.
-    severed: Option<Discard>,
+    /// The connection that the writer writes to is over, if it ended under the writer.
+    severed: Option<Severed>,
+    on_loss: OnLoss,
+    /// The reopen hook runs: what the driver's thread sends goes before what is kept, and what others
+    /// send behind it.
+    hook: bool,
+    /// What was kept at losses, in all.
+    carried: Tally,
     /// A peer closed while a writer had something for it. Looked at when something goes back to the
     /// queue.
     peer_left_in_flight: bool,
@@ -86,6 +95,24 @@ enum Stage {
     Ended,
 }
 
+/// What becomes of bytes whose connection ended while a writer had them in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severed {
+    GiveUp(Discard),
+    /// What the kernel did not touch waits for the next connection.
+    Keep,
+}
+
+impl Severed {
+    /// Why what is not kept is given up.
+    const fn cause(self) -> Discard {
+        match self {
+            Self::GiveUp(cause) => cause,
+            Self::Keep => Discard::ConnectionLost,
+        }
+    }
+}
+
 /// Who has bytes in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
@@ -102,14 +129,16 @@ impl Outbound {
     /// The options were validated by whoever offers them to users: limits are not zero, and one
     /// framed byte fits the queue.
     pub fn new(options: &OutboundOptions) -> Self {
-        let limit = Tally {
+        let hook_limit = Tally {
             messages: options.queue_limit_messages as u64,
             bytes: options.queue_limit_bytes as u64,
         };
+        let limit = Tally {
+            messages: options.on_loss.ordinary_share(hook_limit.messages),
+            bytes: options.on_loss.ordinary_share(hook_limit.bytes),
+        };
         let total = options.budget.as_deref().map(Budget::limit_bytes);
-        let room_bytes = options
-            .queue_limit_bytes
-            .min(total.map_or(usize::MAX, |bytes| bytes as usize));
+        let room_bytes = limit.bytes.min(total.unwrap_or(u64::MAX)) as usize;
         let payload_limit_bytes = options
             .frame_limit_bytes
             .min(options.framing.payload_limit_bytes())
@@ -118,6 +147,7 @@ impl Outbound {
             strategy: options.strategy,
             framing: options.framing,
             limit,
+            hook_limit,
             payload_limit_bytes,
             max_queue_delay_ns: options.max_queue_delay_ns,
             stage: Stage::NotOpen,
@@ -129,6 +159,9 @@ impl Outbound {
             writer: Writer::Nobody,
             in_flight: Tally::default(),
             severed: None,
+            on_loss: options.on_loss,
+            hook: false,
+            carried: Tally::default(),
             peer_left_in_flight: false,
             waiters: Waiters::default(),
             scheduled: false,
@@ -147,15 +180,27 @@ impl Outbound {
         }
     }
 
-    /// A connection is there; returns its generation, from 1.
+    /// A connection is there; returns its generation, from 1. Where messages are kept over a loss, the
+    /// reopen hook comes next and then [`hook_done`](Self::hook_done).
     pub fn opened(&mut self) -> u64 {
         debug_assert_eq!(self.stage, Stage::NotOpen);
         self.generation += 1;
         self.stage = Stage::Open;
         self.blocked = false;
+        self.hook = self.on_loss == OnLoss::Keep;
         // What the driver was called for belonged to the connection before.
         self.scheduled = false;
+        if self.hook {
+            // What was kept may be much.
+            self.judge_pressure();
+        }
         self.generation
+    }
+
+    /// The reopen hook has returned: what was kept may go. Says whether the driver has to be told.
+    pub fn hook_done(&mut self) -> bool {
+        self.hook = false;
+        self.call_driver()
     }
 
     /// A peer of a shared queue.
@@ -182,7 +227,8 @@ impl Outbound {
         self.dismiss(None, ticket_state(cause));
     }
 
-    /// The connection is over: what waits is given up. With [`Discard::Closed`] none will follow.
+    /// The connection is over: what waits is given up, or kept for the next one, unless the link was
+    /// closed. With [`Discard::Closed`] none will follow.
     ///
     /// What a writer has in hand is accounted when it settles. Returns what was given up now.
     pub fn end(&mut self, cause: Discard, surroundings: &impl Surroundings) -> Tally {
@@ -192,22 +238,57 @@ impl Outbound {
         } else {
             (Stage::NotOpen, TicketState::NotConnected)
         };
+        let was_open = matches!(self.stage, Stage::Open | Stage::Closing(_));
         self.stage = stage;
-        if self.is_writing() {
-            self.severed.get_or_insert(cause);
-        }
+        self.hook = false;
         // Whoever ends the connection is the driver.
         self.scheduled = false;
+        let keeps = stage == Stage::NotOpen && self.on_loss == OnLoss::Keep;
+        let given_up = match (keeps, was_open) {
+            (true, true) => self.keep_untouched(cause, surroundings),
+            (true, false) => Tally::default(),
+            (false, _) => self.give_up(cause, surroundings),
+        };
+        self.dismiss(None, state);
+        self.pressure.release();
+        given_up
+    }
+
+    /// Gives up what waits, or was kept for a connection that will not follow. Returns how much.
+    ///
+    /// What a writer has in hand is accounted when it settles.
+    pub fn give_up(&mut self, cause: Discard, surroundings: &impl Surroundings) -> Tally {
+        if self.is_writing() && self.severed.is_none_or(|severed| severed == Severed::Keep) {
+            self.severed = Some(Severed::GiveUp(cause));
+        }
+        self.give_up_from_queue(cause, |queue, each| queue.clear(surroundings, each))
+    }
+
+    fn keep_untouched(&mut self, cause: Discard, surroundings: &impl Surroundings) -> Tally {
+        if self.is_writing() {
+            self.severed.get_or_insert(Severed::Keep);
+        }
+        let given_up = self.give_up_from_queue(cause, |queue, each| {
+            queue.keep_untouched(surroundings, each)
+        });
+        self.carried += self.queue.tally();
+        given_up
+    }
+
+    fn give_up_from_queue(
+        &mut self,
+        cause: Discard,
+        take_out: impl FnOnce(&mut SendQueue, &mut dyn FnMut(PeerId, Tally)),
+    ) -> Tally {
         let successor = self.queue.successor();
         let mut queue = std::mem::replace(&mut self.queue, successor);
         let mut given_up = Tally::default();
-        queue.clear(surroundings, |peer, tally| {
+        take_out(&mut queue, &mut |peer, tally| {
             given_up += tally;
             self.each_account(peer, |account| account.discarded.add(cause, tally));
         });
+        self.queue = queue;
         self.give_back(given_up.bytes);
-        self.dismiss(None, state);
-        self.pressure.release();
         given_up
     }
 
@@ -268,6 +349,11 @@ impl Outbound {
         self.account.discarded
     }
 
+    /// What was kept so far when connections were lost.
+    pub const fn carried(&self) -> Tally {
+        self.carried
+    }
+
     /// The connection's number, from 1; 0 before the first.
     pub const fn generation(&self) -> u64 {
         self.generation
@@ -309,6 +395,7 @@ impl Outbound {
     /// The counters at this moment.
     pub fn statistics(&self) -> SendStatistics {
         SendStatistics {
+            carried: self.carried,
             peak: self.peak,
             heartbeats: self.heartbeats,
             pressure_crossings: self.pressure.crossings(),

@@ -13,11 +13,20 @@ pub(crate) struct SendQueue {
     share: Tally,
     /// A message that is partly written, alone: eviction never reaches it.
     started: Option<Block>,
+    /// What the reopen hook sent: it goes out before `blocks`, and eviction never reaches it.
+    ahead: VecDeque<Block>,
     blocks: VecDeque<Block>,
     tally: Tally,
     group: Group,
     /// The clock is read for each message: the age of each decides what becomes of it.
     times_each: bool,
+}
+
+/// Which part of the queue a block came from, and goes back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Ahead,
+    Main,
 }
 
 impl SendQueue {
@@ -27,6 +36,7 @@ impl SendQueue {
             share,
             times_each,
             started: None,
+            ahead: VecDeque::new(),
             blocks: VecDeque::new(),
             tally: Tally::default(),
             group: Group::default(),
@@ -89,29 +99,69 @@ impl SendQueue {
         self.tally += message;
     }
 
-    /// The oldest block, for a writer.
-    pub(crate) fn take_front(&mut self, surroundings: &impl Surroundings) -> Option<Block> {
-        let block = self.started.take().or_else(|| {
+    /// Appends one message to those that go out before all others.
+    #[cold]
+    pub(crate) fn push_ahead(
+        &mut self,
+        header: &[u8],
+        payload: &[u8],
+        peer: PeerId,
+        surroundings: &impl Surroundings,
+    ) {
+        let encoded_bytes = header.len() + payload.len();
+        let share = self.share;
+        let has_room = |block: &Block| block.fits(encoded_bytes, share);
+        if !self.ahead.back().is_some_and(has_room) {
+            self.ahead.push_back(block_for(encoded_bytes, surroundings));
+        }
+        let block = self.ahead.back_mut();
+        let block = block.expect("pushed above if there was none");
+        block.stamp(surroundings.now_ns());
+        block.push(header, payload, peer);
+        self.tally += Tally::one(encoded_bytes);
+    }
+
+    /// The oldest block, for a writer; of what goes ahead if nothing else may.
+    pub(crate) fn take_front(
+        &mut self,
+        only_ahead: bool,
+        surroundings: &impl Surroundings,
+    ) -> Option<(Block, Part)> {
+        let (block, part) = if let Some(block) = self.ahead.pop_front() {
+            (block, Part::Ahead)
+        } else if only_ahead {
+            return None;
+        } else if let Some(block) = self.started.take() {
+            (block, Part::Main)
+        } else {
             // A block in the middle is emptied where it stands.
             self.drop_empty_front(surroundings);
-            self.blocks.pop_front()
-        })?;
+            (self.blocks.pop_front()?, Part::Main)
+        };
         self.tally -= block.tally();
-        Some(block)
+        Some((block, part))
     }
 
     /// What a writer could not write goes back to where it came from.
-    pub(crate) fn put_front(&mut self, block: Block) {
-        debug_assert!(self.started.is_none());
+    pub(crate) fn put_front(&mut self, block: Block, part: Part) {
         self.tally += block.tally();
-        self.blocks.push_front(block);
+        match part {
+            Part::Ahead => self.ahead.push_front(block),
+            Part::Main => {
+                debug_assert!(self.started.is_none());
+                self.blocks.push_front(block);
+            }
+        }
         // The next message may come long after this block's last reading of the clock, or the queue's.
         self.group.end();
     }
 
-    /// What eviction can reach: all but a message that is partly written.
+    /// What eviction can reach: all but a message that is partly written, and what goes ahead.
     pub(crate) fn evictable(&self) -> Tally {
         let mut evictable = self.tally;
+        for block in &self.ahead {
+            evictable -= block.tally();
+        }
         if let Some(started) = &self.started {
             evictable -= started.tally();
         } else if let Some(cut) = self.blocks.front().and_then(Block::cut_tally) {
@@ -197,10 +247,32 @@ impl SendQueue {
         surroundings: &impl Surroundings,
         mut each: impl FnMut(PeerId, Tally),
     ) {
-        while let Some(block) = self.take_front(surroundings) {
+        while let Some((block, _)) = self.take_front(false, surroundings) {
             block.each().for_each(|(peer, tally)| each(peer, tally));
             surroundings.recycle(block);
         }
+    }
+
+    /// Keeps what the connection that is over has not touched, but for what went ahead on it. Tells
+    /// `each` of what is given up.
+    pub(crate) fn keep_untouched(
+        &mut self,
+        surroundings: &impl Surroundings,
+        mut each: impl FnMut(PeerId, Tally),
+    ) {
+        let touched = self.started.take();
+        for block in touched.into_iter().chain(self.ahead.drain(..)) {
+            self.tally -= block.tally();
+            block.each().for_each(|(peer, tally)| each(peer, tally));
+            surroundings.recycle(block);
+        }
+        if let Some((peer, rest)) = self.blocks.front_mut().and_then(Block::give_up_cut) {
+            self.tally -= rest;
+            each(peer, rest);
+            self.drop_empty_front(surroundings);
+        }
+        // The next message may come long after the last reading of the clock.
+        self.group.end();
     }
 
     #[cold]

@@ -8,17 +8,6 @@ use std::time::{Duration, Instant};
 /// It pauses between two attempts: a time drawn at random between nothing and a limit that begins at
 /// `base` and doubles with each attempt up to `cap`. So a thousand links that lost one server do not
 /// come back in step, and none of them hammers it.
-///
-/// ```
-/// use std::time::Duration;
-/// use tautline_session::Reconnect;
-///
-/// let patient = Reconnect {
-///     cap: Duration::from_secs(300),
-///     ..Reconnect::default()
-/// };
-/// assert_eq!(patient.attempts_limit, None);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconnect {
     /// Longest pause before the first of several attempts; it doubles with each.
@@ -73,6 +62,33 @@ pub enum FirstAttempt {
     Retry,
     /// The link ends.
     Fail,
+}
+
+/// What becomes of messages that wait when their connection is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLoss {
+    /// They are given up, and counted: what was accepted for one connection is not sent on another.
+    /// The default, and right for samples, and wherever the peer starts anew.
+    #[default]
+    Discard,
+    /// They go to the next connection, in order, each as a whole: of what the kernel had begun to
+    /// take nothing is sent again. For orders and records that a peer may get late but not twice.
+    ///
+    /// What `opened` of the new connection sends goes before them, so that it can log in or
+    /// subscribe first, is never evicted, and is not kept itself: the next `opened` sends it anew.
+    /// An eighth of both queue limits is set aside for it, so that it finds room however much is
+    /// kept; all other sends have seven eighths.
+    Keep,
+}
+
+impl OnLoss {
+    /// How much of a limit is left for all but the reopen hook.
+    pub(crate) const fn ordinary_share(self, limit: u64) -> u64 {
+        match self {
+            Self::Discard => limit,
+            Self::Keep => limit - limit / 8,
+        }
+    }
 }
 
 impl Reconnect {

@@ -172,14 +172,15 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             return Err(FlushError::NotConnected);
         }
         let generation = state.outbound.generation();
-        let lost_before = state.outbound.discarded().lost();
+        let unwritten = |outbound: &Outbound| outbound.discarded().lost() + outbound.carried();
+        let unwritten_before = unwritten(&state.outbound);
         state.flushing += 1;
         let mut in_time = true;
         let flushed = loop {
             if state.outlet.is_none() || state.outbound.generation() != generation {
                 // It may have been written whole before the end, and this thread is late.
-                let whole = !state.outbound.is_writing()
-                    && state.outbound.discarded().lost() == lost_before;
+                let whole =
+                    !state.outbound.is_writing() && unwritten(&state.outbound) == unwritten_before;
                 break if whole {
                     Ok(())
                 } else {
@@ -214,6 +215,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         state.ending = false;
         state.broken = None;
         Some(state.outbound.opened())
+    }
+
+    /// `opened` has been told: what was kept for this connection may go now.
+    pub(crate) fn hook_done(&self) {
+        let wake = lock(&self.state).outbound.hook_done();
+        if wake {
+            self.home.call_driver();
+        }
     }
 
     /// A peer of a shared queue is there.
@@ -268,6 +277,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let next = state.outbound.give_up_too_old(&self.home);
         self.publish(state);
         next
+    }
+
+    /// No connection will follow: what was kept for one is given up. Returns how much.
+    pub(crate) fn give_up(&self, cause: Discard) -> Tally {
+        lock(&self.state).outbound.give_up(cause, &self.home)
     }
 
     pub(crate) fn poll_pressure(&self) -> Option<Pressure> {

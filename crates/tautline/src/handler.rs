@@ -118,6 +118,9 @@ pub struct Closed {
 pub struct Ended {
     /// Why.
     pub reason: Reason,
+    /// What had been kept for a connection that did not come, and is given up now; see
+    /// [`OnLoss::Keep`](crate::OnLoss::Keep).
+    pub kept: Tally,
 }
 
 /// What was accepted and did not leave.

@@ -64,7 +64,8 @@ pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
     ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, Heartbeat, HeartbeatRtt, IdleSide,
-    PrefixWidth, Pressure, QueueDelay, Reconnect, SendStatistics, Strategy, Tally, UnknownStrategy,
+    OnLoss, PrefixWidth, Pressure, QueueDelay, Reconnect, SendStatistics, Strategy, Tally,
+    UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

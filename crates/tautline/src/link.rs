@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Call, Caller, Discard, PeerId};
+use tautline_session::{Call, Caller, Discard, PeerId, Tally};
 
 use crate::address::Address;
 use crate::channel::{Channel, Home};
@@ -365,6 +365,11 @@ impl LinkShared {
             now.state = LinkState::Closed;
             now.unsent = unsent;
         });
+    }
+
+    /// What was kept in vain.
+    pub(crate) fn add_unsent(&self, kept: Tally) {
+        self.life.now().unsent.queued += kept;
     }
 
     /// A pause begins, for this reason.

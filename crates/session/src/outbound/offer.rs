@@ -27,7 +27,8 @@ impl Outbound {
             return Offer::Refused(refusal);
         }
         let encoded_bytes = self.framing.header_bytes() + message.len();
-        if self.make_room(encoded_bytes, peer, surroundings) {
+        let hook = self.is_hook(caller);
+        if self.make_room(encoded_bytes, peer, hook, surroundings) {
             self.accept(message, peer, caller, surroundings)
         } else {
             self.no_room(encoded_bytes, peer, call, caller)
@@ -93,6 +94,12 @@ impl Outbound {
             .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
     }
 
+    /// Whether the reopen hook sends.
+    #[inline]
+    fn is_hook(&self, caller: Caller) -> bool {
+        self.hook && caller == Caller::Driver
+    }
+
     #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
@@ -110,19 +117,24 @@ impl Outbound {
         &mut self,
         encoded_bytes: usize,
         peer: PeerId,
+        hook: bool,
         surroundings: &impl Surroundings,
     ) -> bool {
-        if self.has_room(encoded_bytes) {
+        // The hook goes before everybody, and has room that nobody else waits for.
+        let limit = if hook { self.hook_limit } else { self.limit };
+        let room = |outbound: &Self| {
+            (hook || !outbound.waiters.anyone_waits()) && outbound.reserve(encoded_bytes, limit)
+        };
+        if room(self) || (self.discard_too_old(surroundings) && room(self)) {
             return true;
         }
-        if self.discard_too_old(surroundings) && self.has_room(encoded_bytes) {
-            return true;
-        }
-        if self.strategy != Strategy::KeepLatest || !self.eviction_makes_room(encoded_bytes, peer) {
+        if self.strategy != Strategy::KeepLatest
+            || !self.eviction_makes_room(encoded_bytes, peer, limit)
+        {
             return false;
         }
         while self.evict(peer, surroundings) {
-            if self.reserve(encoded_bytes) {
+            if self.reserve(encoded_bytes, limit) {
                 return true;
             }
         }
@@ -133,24 +145,24 @@ impl Outbound {
     /// Reserves room, if there is some and nobody waits for it.
     #[inline]
     pub(super) fn has_room(&self, encoded_bytes: usize) -> bool {
-        !self.waiters.anyone_waits() && self.reserve(encoded_bytes)
+        !self.waiters.anyone_waits() && self.reserve(encoded_bytes, self.limit)
     }
 
     #[inline]
-    fn reserve(&self, encoded_bytes: usize) -> bool {
+    fn reserve(&self, encoded_bytes: usize, limit: Tally) -> bool {
         let held = self.waiting() + self.waiters.granted();
-        reserve(self.limit, held, encoded_bytes, self.budget.as_deref())
+        reserve(limit, held, encoded_bytes, self.budget.as_deref())
     }
 
     /// Whether evicting would be enough. A sample that cannot come in costs no others their place.
-    fn eviction_makes_room(&self, encoded_bytes: usize, peer: PeerId) -> bool {
+    fn eviction_makes_room(&self, encoded_bytes: usize, peer: PeerId, limit: Tally) -> bool {
         let held = self.waiting();
         let bytes = encoded_bytes as u64;
         let enough = |evictable: Tally| {
             let mut kept = held;
             kept -= evictable;
-            kept.messages < self.limit.messages
-                && kept.bytes + bytes <= self.limit.bytes
+            kept.messages < limit.messages
+                && kept.bytes + bytes <= limit.bytes
                 && self
                     .budget
                     .as_deref()
@@ -216,7 +228,8 @@ impl Outbound {
         let accepted = Tally::one(header.len() + message.len());
         self.note_accepted(accepted, peer);
 
-        let idle = self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
+        let idle =
+            self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked && !self.hook;
         let mut now_ns = None;
         let writes_now = idle
             && match caller {
@@ -241,7 +254,12 @@ impl Outbound {
             });
         }
 
-        self.enqueue(&header, message, peer, now_ns, surroundings);
+        if self.is_hook(caller) {
+            self.queue.push_ahead(&header, message, peer, surroundings);
+            self.judge_pressure();
+        } else {
+            self.enqueue(&header, message, peer, now_ns, surroundings);
+        }
         Offer::Queued {
             wake: self.call_driver(),
         }

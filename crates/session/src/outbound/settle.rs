@@ -1,13 +1,13 @@
 //! The way out: a writer takes bytes, and settles what the kernel made of them.
 
 use super::{
-    Caller, DirectWrite, Discard, Outbound, Settled, Stage, Stopped, Surroundings, Taken, Token,
+    Caller, DirectWrite, Outbound, Settled, Severed, Stage, Stopped, Surroundings, Taken, Token,
     Writer,
 };
 use crate::account::Tally;
 use crate::block::{Block, PeerId};
 use crate::delay::QueueDelay;
-use crate::queue::block_for;
+use crate::queue::{Part, block_for};
 
 impl Outbound {
     /// The oldest block, for whoever writes. `None` when there is nothing, when somebody else is
@@ -32,7 +32,7 @@ impl Outbound {
         }
         self.blocked = false;
         self.discard_too_old(surroundings);
-        let block = self.queue.take_front(surroundings)?;
+        let (block, part) = self.queue.take_front(self.hook, surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
         self.write_calls += 1;
@@ -44,6 +44,7 @@ impl Outbound {
             },
             caller,
             taken_ns: surroundings.now_ns(),
+            part,
             block,
         })
     }
@@ -55,14 +56,14 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        if let Some(cause) = self.settle_begins(taken.token, surroundings) {
-            return self.settle_severed(taken.block, cause, surroundings);
+        if let Some(severed) = self.settle_begins(taken.token, surroundings) {
+            return self.settle_severed(taken, written_bytes, severed, surroundings);
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
         let written = taken.block.advance(written_bytes, record(waited));
         self.account.wrote(written, self.hot.free_since_ns());
         self.give_back(written.bytes);
-        self.settle_ends(taken.block, taken.caller, true, surroundings)
+        self.settle_ends(taken, true, surroundings)
     }
 
     /// What became of a block of datagrams: `sent` are gone, then it stopped.
@@ -76,8 +77,8 @@ impl Outbound {
         // Each datagram was a call, and so was the one that did not go; `take` counted the first.
         let calls = sent + usize::from(stopped != Stopped::AtEnd);
         self.write_calls += calls.saturating_sub(1) as u64;
-        if let Some(cause) = self.settle_begins(taken.token, surroundings) {
-            return self.settle_severed(taken.block, cause, surroundings);
+        if let Some(severed) = self.settle_begins(taken.token, surroundings) {
+            return self.settle_severed(taken, 0, severed, surroundings);
         }
         let now_ns = self.hot.free_since_ns();
         for _ in 0..sent {
@@ -94,7 +95,7 @@ impl Outbound {
             self.each_account(peer, |account| account.discarded.failed += failed);
         }
         let blocked = stopped == Stopped::WouldBlock;
-        self.settle_ends(taken.block, taken.caller, blocked, surroundings)
+        self.settle_ends(taken, blocked, surroundings)
     }
 
     /// What the kernel took of a message that its sender wrote. The rest goes to the front of the
@@ -114,7 +115,12 @@ impl Outbound {
         self.direct_writes += 1;
         self.write_calls += 1;
         match (self.settle_begins(token, surroundings), written) {
-            (Some(cause), _) => {
+            (Some(Severed::Keep), DirectWrite::Part(0)) => {
+                self.carried += whole;
+                self.put_rest_first(token, &header, message, peer, 0, surroundings);
+            }
+            (Some(severed), _) => {
+                let cause = severed.cause();
                 self.give_back(whole.bytes);
                 self.each_account(peer, |account| account.discarded.add(cause, whole));
             }
@@ -141,8 +147,8 @@ impl Outbound {
         self.call_driver()
     }
 
-    /// The writer is back. Says why the connection it wrote to is over, if it is.
-    fn settle_begins(&mut self, token: Token, surroundings: &impl Surroundings) -> Option<Discard> {
+    /// The writer is back. Says what becomes of what it had if its connection is over.
+    fn settle_begins(&mut self, token: Token, surroundings: &impl Surroundings) -> Option<Severed> {
         debug_assert!(self.is_writing());
         if token.timed {
             self.hot.free_again(surroundings.now_ns());
@@ -156,12 +162,17 @@ impl Outbound {
 
     fn settle_ends(
         &mut self,
-        block: Block,
-        caller: Caller,
+        taken: Taken,
         would_block: bool,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        let rest = self.put_back(block, surroundings);
+        let Taken {
+            block,
+            part,
+            caller,
+            ..
+        } = taken;
+        let rest = self.put_back(block, part, surroundings);
         let blocked = rest && would_block;
         // Only the driver can ask the kernel for a word when there is room again.
         self.blocked = blocked && caller == Caller::Driver;
@@ -177,17 +188,44 @@ impl Outbound {
     #[cold]
     fn settle_severed(
         &mut self,
-        block: Block,
-        cause: Discard,
+        taken: Taken,
+        written_bytes: usize,
+        severed: Severed,
         surroundings: &impl Surroundings,
     ) -> Settled {
+        let Taken {
+            mut block, part, ..
+        } = taken;
+        let cause = severed.cause();
         let mut lost = Tally::default();
+        if severed == Severed::Keep && part == Part::Main {
+            lost += block.advance(written_bytes, |_, _| {});
+            if let Some((_, rest)) = block.give_up_cut() {
+                lost += rest;
+            }
+            // Only a stream keeps, and it has one peer.
+            self.account.discarded.add(cause, lost);
+            self.give_back(lost.bytes);
+            self.carried += block.tally();
+            return self.settle_kept(block, surroundings);
+        }
         block.each().for_each(|(peer, tally)| {
             lost += tally;
             self.each_account(peer, |account| account.discarded.add(cause, tally));
         });
         self.give_back(lost.bytes);
         surroundings.recycle(block);
+        self.judge_pressure();
+        self.grant();
+        Settled {
+            more: !self.queue.is_empty(),
+            blocked: false,
+        }
+    }
+
+    /// What the kernel did not touch is the front of what is kept.
+    fn settle_kept(&mut self, block: Block, surroundings: &impl Surroundings) -> Settled {
+        self.put_back(block, Part::Main, surroundings);
         self.judge_pressure();
         self.grant();
         Settled {
@@ -220,11 +258,11 @@ impl Outbound {
             };
             self.account.wrote(written, self.hot.free_since_ns());
         }
-        self.put_back(rest, surroundings);
+        self.put_back(rest, Part::Main, surroundings);
     }
 
     /// What was not written is the front of the queue again. Returns whether there is any.
-    fn put_back(&mut self, mut block: Block, surroundings: &impl Surroundings) -> bool {
+    fn put_back(&mut self, mut block: Block, part: Part, surroundings: &impl Surroundings) -> bool {
         if std::mem::take(&mut self.peer_left_in_flight) {
             self.give_up_departed(&mut block);
         }
@@ -232,7 +270,7 @@ impl Outbound {
             surroundings.recycle(block);
             return false;
         }
-        self.queue.put_front(block);
+        self.queue.put_front(block, part);
         true
     }
 

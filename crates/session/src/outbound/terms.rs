@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::block::{Block, Datagram};
 use crate::budget::Budget;
 use crate::framing::Framing;
+use crate::queue::Part;
+use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
 use crate::waiters::Ticket;
 
@@ -35,6 +37,9 @@ pub struct OutboundOptions {
     /// A message that waited longer is given up instead of written. With it the clock is read for
     /// every message that queues.
     pub max_queue_delay_ns: Option<u64>,
+    /// What becomes of messages that wait when their connection is lost. To keep them takes a stream
+    /// that is framed.
+    pub on_loss: OnLoss,
     /// Several peers share the queue; keeplatest evicts among the messages to one peer.
     pub shared: bool,
     /// A total shared with other queues.
@@ -119,6 +124,7 @@ pub struct Taken {
     pub(super) token: Token,
     pub(super) caller: Caller,
     pub(super) taken_ns: u64,
+    pub(super) part: Part,
     pub(super) block: Block,
 }
 

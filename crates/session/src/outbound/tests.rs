@@ -4,6 +4,7 @@ mod control;
 mod delay;
 mod eviction;
 mod freshness;
+mod keeping;
 mod life;
 mod limits;
 mod pressure;
@@ -23,6 +24,7 @@ use crate::block::{BLOCK_BYTES, Block, PeerId};
 use crate::budget::Budget;
 use crate::framing::Framing;
 use crate::pressure::Pressure;
+use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
 use crate::waiters::{Ticket, TicketState};
 
@@ -252,6 +254,7 @@ fn options() -> OutboundOptions {
         max_queue_delay_ns: None,
         shared: false,
         budget: None,
+        on_loss: OnLoss::Discard,
     }
 }
 

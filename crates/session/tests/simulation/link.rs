@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tautline_session::{
-    Budget, Caller, DirectWrite, Discard, Framing, Outbound, OutboundOptions, PeerId, Pressure,
-    Stopped, Strategy, Surroundings, Taken, Tally, Ticket, Token,
+    Budget, Caller, DirectWrite, Discard, Framing, OnLoss, Outbound, OutboundOptions, PeerId,
+    Pressure, Stopped, Strategy, Surroundings, Taken, Tally, Ticket, Token,
 };
 
 use crate::desk::Desk;
@@ -38,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) strategy: Strategy,
     pub(crate) framing: Framing,
+    pub(crate) on_loss: OnLoss,
     pub(crate) limit_bytes: usize,
     pub(crate) limit_messages: usize,
     pub(crate) frame_limit: usize,
@@ -141,12 +142,21 @@ impl Link {
             queue_limit_messages: plan.limit_messages,
             frame_limit_bytes: plan.frame_limit,
             max_queue_delay_ns: plan.max_delay_ns,
+            on_loss: plan.on_loss,
             shared,
             budget,
         });
-        let limit = Tally {
+        let hook_limit = Tally {
             messages: plan.limit_messages as u64,
             bytes: plan.limit_bytes as u64,
+        };
+        // An eighth is the hook's.
+        let limit = match plan.on_loss {
+            OnLoss::Discard => hook_limit,
+            OnLoss::Keep => Tally {
+                messages: hook_limit.messages - hook_limit.messages / 8,
+                bytes: hook_limit.bytes - hook_limit.bytes / 8,
+            },
         };
         let total_bytes = total
             .as_ref()
@@ -154,13 +164,13 @@ impl Link {
         let payload_limit = plan
             .frame_limit
             .min(plan.framing.payload_limit_bytes())
-            .min(plan.limit_bytes.min(total_bytes) - plan.framing.header_bytes());
+            .min((limit.bytes as usize).min(total_bytes) - plan.framing.header_bytes());
         let sender = || Sender {
             doing: Doing::Nothing,
             sent: 0,
         };
         Self {
-            model: Model::new(plan.strategy, limit, payload_limit, shared, total)
+            model: Model::new(&plan, [limit, hook_limit], payload_limit, total)
                 .with_max_delay(plan.max_delay_ns),
             senders: std::iter::repeat_with(sender).take(plan.senders).collect(),
             outbound,
@@ -245,7 +255,9 @@ impl Link {
 
     fn connection_changes(&mut self, random: &mut Random) {
         match self.model.stage {
+            Stage::NotOpen if random.one_in(8) => self.gives_up(),
             Stage::NotOpen => self.open(),
+            Stage::Open if self.model.hook => self.hook_returns(),
             Stage::Open | Stage::Closing(_) => match random.up_to(9) {
                 0 => self.close(),
                 2 if random.one_in(2) => self.closing(Discard::ConnectionLost),
@@ -264,6 +276,9 @@ impl Link {
         }
         self.poll_pressure();
         let generation = self.outbound.opened();
+        if self.model.keep && !self.model.is_queue_empty() {
+            self.saw("a connection opens with what was kept");
+        }
         self.model.opened();
         let wire = Wire::new(self.plan.framing, self.plan.frame_limit, self.plan.room);
         self.wires.push(wire);
@@ -272,6 +287,25 @@ impl Link {
         self.driver.woken = false;
         self.kernel_was_full = false;
         self.say_with(|| format!("connection {generation} opens"));
+    }
+
+    /// What `opened` had to send is sent.
+    fn hook_returns(&mut self) {
+        self.say("the reopen hook returns");
+        self.model.hook = false;
+        let wake = self.outbound.hook_done();
+        self.driver_is_called(wake);
+        self.saw("the reopen hook returns");
+    }
+
+    /// No connection will follow, says the driver; to the session that is as good as a loss.
+    fn gives_up(&mut self) {
+        let cause = Discard::ConnectionLost;
+        let given_up = self.outbound.give_up(cause, &*self.desk);
+        assert_eq!(given_up, self.model.give_up_all(cause));
+        if !given_up.is_zero() {
+            self.saw("what was kept is given up");
+        }
     }
 
     pub(crate) fn close(&mut self) {
@@ -313,6 +347,9 @@ impl Link {
         }
         if self.model.stage == Stage::NotOpen && !random.one_in(4) {
             self.open();
+        }
+        if self.model.hook {
+            self.hook_returns();
         }
         if random.one_in(3) {
             self.close();

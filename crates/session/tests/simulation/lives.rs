@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tautline_session::{Budget, ByteOrder, Framing, PrefixWidth, Strategy};
+use tautline_session::{Budget, ByteOrder, Framing, OnLoss, PrefixWidth, Strategy};
 
 use crate::desk::Desk;
 use crate::link::{Kind, Link, Plan, Seen};
@@ -120,7 +120,14 @@ fn plan(random: &mut Random) -> Plan {
     let max_delay_ns = (may_discard && random.one_in(3))
         .then(|| random.pick(&[1, 3_000, 40_000, 3_000_000, 10_000_000]) as u64);
     let direct = random.one_in(8);
+    let may_keep = kind == Kind::Stream && framing != Framing::Raw && !direct;
+    let on_loss = if may_keep && random.one_in(2) {
+        OnLoss::Keep
+    } else {
+        OnLoss::Discard
+    };
     Plan {
+        on_loss,
         kind,
         strategy,
         framing,

@@ -60,11 +60,14 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// What all lives together must come to.
-const EVENTS: [&str; 31] = [
+const EVENTS: [&str; 38] = [
     "a block is written to an old connection",
     "a connection ends under a writer",
+    "a connection opens with what was kept",
     "a connection opens while a writer is at the last one",
     "a hot sender's message is gathered",
+    "a hook sends",
+    "a hook uses the room set aside for it",
     "a peer closes",
     "a send is refused: closed",
     "a send is refused: full",
@@ -90,6 +93,10 @@ const EVENTS: [&str; 31] = [
     "some of a block is written",
     "the clock finds messages too old",
     "the kernel is full",
+    "the reopen hook returns",
+    "untouched messages of a block in hand are kept",
+    "untouched messages of a sender in hand are kept",
+    "what was kept is given up",
     "the kernel refuses a datagram of a block",
     "the kernel refuses a sender's datagram",
 ];

@@ -9,8 +9,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tautline_session::{
-    Discard, Discarded, PeerId, Pressure, Refusal, Strategy, Tally, Ticket, TicketState,
+    Discard, Discarded, OnLoss, PeerId, Pressure, Refusal, Strategy, Tally, Ticket, TicketState,
 };
+
+use crate::link::{Kind, Plan};
 
 /// A message on its way.
 #[derive(Debug, Clone)]
@@ -68,8 +70,17 @@ struct Hand {
     messages: VecDeque<Message>,
     /// A sender holds its own message.
     direct: bool,
+    /// The messages are the hook's.
+    ahead: bool,
     /// Its connection is over.
-    severed: Option<Discard>,
+    severed: Option<Severed>,
+}
+
+/// What becomes of a writer's messages whose connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severed {
+    GiveUp(Discard),
+    Keep,
 }
 
 /// A peer of a shared queue.
@@ -99,12 +110,20 @@ pub(crate) struct Total {
 pub(crate) struct Model {
     pub(crate) strategy: Strategy,
     pub(crate) limit: Tally,
+    pub(crate) hook_limit: Tally,
     pub(crate) payload_limit: usize,
     pub(crate) shared: bool,
+    /// Messages wait for the next connection when theirs is lost.
+    pub(crate) keep: bool,
+    /// The reopen hook runs.
+    pub(crate) hook: bool,
+    pub(crate) carried: Tally,
     pub(crate) total: Option<Total>,
     /// Older messages are given up.
     pub(crate) max_delay_ns: Option<u64>,
     pub(crate) stage: Stage,
+    /// What the hook sent: it goes before the queue.
+    ahead: VecDeque<Message>,
     queue: VecDeque<Message>,
     hand: Option<Hand>,
     pub(crate) line: Vec<Waiter>,
@@ -124,20 +143,24 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(
-        strategy: Strategy,
-        limit: Tally,
+        plan: &Plan,
+        [limit, hook_limit]: [Tally; 2],
         payload_limit: usize,
-        shared: bool,
         total: Option<Total>,
     ) -> Self {
         Self {
-            strategy,
+            strategy: plan.strategy,
             limit,
+            hook_limit,
             payload_limit,
-            shared,
+            shared: plan.kind == Kind::Datagram { shared: true },
+            keep: plan.on_loss == OnLoss::Keep,
+            hook: false,
+            carried: Tally::default(),
             total,
             max_delay_ns: None,
             stage: Stage::NotOpen,
+            ahead: VecDeque::new(),
             queue: VecDeque::new(),
             hand: None,
             line: Vec::new(),
@@ -163,7 +186,11 @@ impl Model {
 
     pub(crate) fn opened(&mut self) {
         self.stage = Stage::Open;
+        self.hook = self.keep;
         self.written.push(Vec::new());
+        if self.hook {
+            self.judge();
+        }
     }
 
     pub(crate) fn open_peer(&mut self, id: PeerId) {
@@ -201,17 +228,48 @@ impl Model {
             self.stage = Stage::NotOpen;
             self.dismiss(None, TicketState::NotConnected);
         }
-        if let Some(hand) = &mut self.hand {
-            hand.severed.get_or_insert(cause);
-        }
-        let mut given_up = Tally::default();
-        for message in std::mem::take(&mut self.queue) {
-            given_up += message.tally();
-            self.give_up(&message, cause);
-        }
+        self.hook = false;
+        let given_up = if self.keep && self.stage == Stage::NotOpen {
+            if let Some(hand) = &mut self.hand {
+                hand.severed.get_or_insert(Severed::Keep);
+            }
+            let touched = |message: &Message| message.written > 0;
+            let cut = if self.queue.front().is_some_and(touched) {
+                self.queue.pop_front()
+            } else {
+                None
+            };
+            let gone = std::mem::take(&mut self.ahead).into_iter().chain(cut);
+            let given_up = self.give_up_these(gone, cause);
+            self.carried += sum(&self.queue);
+            given_up
+        } else {
+            self.give_up_all(cause)
+        };
         if self.pressure_on {
             self.pressure_on = false;
             self.crossings += 1;
+        }
+        given_up
+    }
+
+    /// All that waits is given up; what a writer has in hand, when it is back. Returns how much now.
+    pub(crate) fn give_up_all(&mut self, cause: Discard) -> Tally {
+        if let Some(hand) = &mut self.hand
+            && hand.severed.is_none_or(|severed| severed == Severed::Keep)
+        {
+            hand.severed = Some(Severed::GiveUp(cause));
+        }
+        let ahead = std::mem::take(&mut self.ahead);
+        let queue = std::mem::take(&mut self.queue);
+        self.give_up_these(ahead.into_iter().chain(queue), cause)
+    }
+
+    fn give_up_these(&mut self, gone: impl Iterator<Item = Message>, cause: Discard) -> Tally {
+        let mut given_up = Tally::default();
+        for message in gone {
+            given_up += message.tally();
+            self.give_up(&message, cause);
         }
         given_up
     }
@@ -287,7 +345,7 @@ impl Model {
     }
 
     pub(crate) fn waiting(&self) -> Tally {
-        self.in_flight() + sum(&self.queue)
+        self.in_flight() + sum(&self.ahead) + sum(&self.queue)
     }
 
     pub(crate) fn in_flight(&self) -> Tally {
@@ -297,7 +355,12 @@ impl Model {
     }
 
     pub(crate) fn is_queue_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.ahead.is_empty() && self.queue.is_empty()
+    }
+
+    /// Whether something waits that a writer may have now.
+    pub(crate) fn something_may_go(&self) -> bool {
+        !self.ahead.is_empty() || (!self.hook && !self.queue.is_empty())
     }
 
     pub(crate) const fn is_writing(&self) -> bool {
@@ -352,7 +415,7 @@ impl Model {
             Some(hand) if !hand.direct => sum(&hand.messages),
             _ => Tally::default(),
         };
-        let held = in_hand + sum(&self.queue);
+        let held = in_hand + sum(&self.ahead) + sum(&self.queue);
         // In quarters of the limit, so that nothing is rounded.
         let crossed = if self.pressure_on {
             held.bytes * 4 <= self.limit.bytes && held.messages * 4 <= self.limit.messages

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use tautline_session::{
-    Block, Call, Caller, Discard, Framing, Outbound, OutboundOptions, PeerId, SendStatistics,
-    Strategy, Surroundings,
+    Block, Call, Caller, Discard, Framing, OnLoss, Outbound, OutboundOptions, PeerId,
+    SendStatistics, Strategy, Surroundings,
 };
 
 use super::{Channel, Drained, Home, Outlet};
@@ -187,6 +187,56 @@ fn a_new_connection_sees_nothing_of_the_one_before() {
         },
     );
 }
+
+#[test]
+fn what_is_kept_follows_the_reopen_hook_once_and_in_order() {
+    let cases = [&[][..], &[Kernel::Takes(2)], &[Kernel::Full]];
+    explore(
+        "write-through sends against a loss that keeps",
+        cases,
+        |script| {
+            let options = OutboundOptions {
+                on_loss: OnLoss::Keep,
+                ..room_for(8)
+            };
+            let (line, old) = open_line(options, script);
+            line.hook_done();
+            let senders = [
+                user(&line, |line| {
+                    send_or(line, 1, SendError::NotConnected);
+                    send_or(line, 2, SendError::NotConnected);
+                }),
+                user(&line, |line| send_or(line, 3, SendError::NotConnected)),
+            ];
+            line.home().come();
+            line.end(Discard::ConnectionLost);
+            let new = Wire::new(Framing::length_prefix(), &[]);
+            assert_eq!(line.opened(Arc::clone(&new)), Some(2));
+            as_driver(|| send(&line, HOOK).unwrap());
+            line.hook_done();
+            drive(&line);
+            join(senders);
+
+            let sent_anew = new.messages();
+            assert_eq!(sent_anew[0], HOOK);
+            let others = |id: &u8| *id != HOOK;
+            let accepted = line.home().accepted().into_iter().filter(others);
+            let on_old = old.carried().0;
+            let mut untouched: Vec<u8> = accepted.filter(|id| !on_old.contains(id)).collect();
+            if old.carried().1 > 0 {
+                // Of the first after them the old wire took a part.
+                untouched.remove(0);
+            }
+            assert_eq!(sent_anew[1..], untouched);
+            let sending = statistics(&line);
+            assert!(sending.closes() && sending.waiting.is_zero());
+            assert!(sending.discarded.connection_lost.messages <= on_old.len() as u64 + 1);
+        },
+    );
+}
+
+/// What the reopen hook sends.
+const HOOK: u8 = 9;
 
 #[test]
 fn no_sender_sleeps_while_there_is_room() {
@@ -801,6 +851,7 @@ fn room_for(messages: usize) -> OutboundOptions {
         queue_limit_messages: messages,
         frame_limit_bytes: PAYLOAD_BYTES,
         max_queue_delay_ns: None,
+        on_loss: OnLoss::Discard,
         shared: false,
         budget: None,
     }

@@ -24,11 +24,13 @@ impl Alarm {
         }
     }
 
-    /// A timer of the link ran out; perhaps one of these.
-    pub(super) fn rang(&mut self, now: Instant) {
+    /// A timer of the link ran out; whether it was one of these.
+    pub(super) fn rang(&mut self, now: Instant) -> bool {
+        let entries = self.rings_at.len();
         while self.rings_at.last().is_some_and(|&at| at <= now) {
             self.rings_at.pop();
         }
+        self.rings_at.len() < entries
     }
 
     /// Whether it takes an entry of its own.

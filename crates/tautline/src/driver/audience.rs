@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tautline_session::Pressure;
+use tautline_session::{Pressure, Tally};
 
 use crate::handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 use crate::link::{Link, LinkShared};
@@ -71,9 +71,10 @@ impl Audience {
     /// The last call. When this returns no callback of the link runs or will run, and what the handler
     /// held is gone. The link's `finish` is left to the caller: whoever waits for the end finds
     /// everything else settled.
-    pub(crate) fn ended(&mut self, reason: &Reason) {
+    pub(crate) fn ended(&mut self, kept: Tally, reason: &Reason) {
         let ended = Ended {
             reason: reason.clone(),
+            kept,
         };
         let _ = self.tell(|handler, link| handler.ended(link, &ended));
         let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));

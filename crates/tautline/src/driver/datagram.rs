@@ -490,7 +490,7 @@ impl DatagramDriver {
             kernel_bytes: None,
         };
         let _ = peer.audience.closed(1, unsent, &reason);
-        peer.audience.ended(&reason);
+        peer.audience.ended(Tally::default(), &reason);
         self.server.peer_ended(&shared);
         shared.finish(reason);
     }

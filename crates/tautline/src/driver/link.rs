@@ -12,7 +12,7 @@ mod writing;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Interest;
 use tautline_session::{Inbound, Tally};
@@ -59,7 +59,7 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
-    /// For what it does by the clock while it is open.
+    /// For its deadline, and for what it does by the clock while it is open.
     alarm: Alarm,
     /// What it is watched by, if by anything.
     liveness: Option<Box<Liveness>>,
@@ -219,7 +219,15 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
-        self.alarm.rang(now);
+        let rang = self.alarm.rang(now);
+        let alive = self.look_at_the_time(now, turn);
+        if rang && alive == Alive::Yes {
+            self.set_alarm(turn);
+        }
+        alive
+    }
+
+    fn look_at_the_time(&mut self, now: Instant, turn: &mut Turn) -> Alive {
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match &self.stage {
             Stage::Closing(reason) if expired => {
@@ -257,8 +265,20 @@ impl LinkDriver {
 
     fn set_deadline(&mut self, deadline: Option<Instant>, turn: &mut Turn) {
         self.deadline = deadline;
-        if let Some(deadline) = deadline {
-            turn.set_timer(deadline, self.shared().id);
-        }
+        self.set_alarm(turn);
+    }
+
+    /// Timers are not taken back: each attempt of a link that reconnects would leave one behind for as
+    /// long as its deadline was away. So a far deadline is looked at once in a while.
+    fn set_alarm(&mut self, turn: &mut Turn) {
+        let Some(deadline) = self.deadline else {
+            return;
+        };
+        let look = Instant::now() + LONGEST_ALARM;
+        let id = self.shared().id;
+        self.alarm.set(deadline.min(look), id, turn);
     }
 }
+
+/// How long a timer that nobody needs any more is kept at most.
+const LONGEST_ALARM: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_session::{
-    Framing, Heartbeat, IdleTimeouts, Inbound, OutboundOptions, Reconnect, Strategy,
+    Framing, Heartbeat, IdleTimeouts, Inbound, OnLoss, OutboundOptions, Reconnect, Strategy,
 };
 
 use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
@@ -165,7 +165,24 @@ pub struct LinkOptions {
     /// Over UDP nothing is ever lost that could be made again: it matters only until the link opens,
     /// where a name cannot be looked up or no route leads to the peer. A server's options refuse it:
     /// its peers come back by themselves. So does a `DirectLink`, which has no thread that could.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tautline::{LinkOptions, Reconnect};
+    ///
+    /// let patient = Reconnect {
+    ///     cap: Duration::from_secs(300),
+    ///     ..Reconnect::default()
+    /// };
+    /// let options = LinkOptions { reconnect: Some(patient), ..LinkOptions::default() };
+    /// # assert!(options.reconnect.is_some_and(|rules| rules.attempts_limit.is_none()));
+    /// ```
     pub reconnect: Option<Reconnect>,
+    /// What becomes of messages that wait when their connection is lost.
+    ///
+    /// Default [`OnLoss::Discard`]. [`OnLoss::Keep`] needs a stream, a framing other than raw, and
+    /// `reconnect`; it sets an eighth of both queue limits aside for what `opened` sends.
+    pub on_loss: OnLoss,
     /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
     ///
     /// Default zero: it sleeps at once, and idle costs no CPU. 50 µs on CPUs that halt when idle
@@ -199,6 +216,7 @@ impl Default for LinkOptions {
             receive_buffer_bytes: None,
             connect_timeout: Duration::from_secs(5),
             reconnect: None,
+            on_loss: OnLoss::Discard,
             spin: Duration::ZERO,
         }
     }
@@ -219,9 +237,7 @@ impl LinkOptions {
                 "0 would never reach anybody",
             ));
         }
-        self.reconnect
-            .as_ref()
-            .map_or(Ok(()), reconnect::validate)?;
+        reconnect::validate(self, address)?;
         validate_spin(self.spin)
     }
 
@@ -272,6 +288,7 @@ impl LinkOptions {
             queue_limit_messages: self.queue_limit_messages,
             frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
             max_queue_delay_ns: self.max_queue_delay.map(nanoseconds),
+            on_loss: self.on_loss,
             shared: false,
             budget: None,
         }

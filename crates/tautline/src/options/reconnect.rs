@@ -1,11 +1,23 @@
-//! What makes no sense among the rules of [`Reconnect`].
+//! What makes no sense among the rules of coming back.
 
-use tautline_session::Reconnect;
+use tautline_session::{Framing, OnLoss, Reconnect};
 
+use super::{LinkOptions, queue_bytes};
+use crate::address::Address;
 use crate::error::Error;
 
 /// Refuses by the option's name.
-pub(super) fn validate(rules: &Reconnect) -> Result<(), Error> {
+pub(super) fn validate(options: &LinkOptions, address: &Address) -> Result<(), Error> {
+    if let Some(rules) = &options.reconnect {
+        validate_rules(rules)?;
+    }
+    match options.on_loss {
+        OnLoss::Discard => Ok(()),
+        OnLoss::Keep => validate_keep(options, address),
+    }
+}
+
+fn validate_rules(rules: &Reconnect) -> Result<(), Error> {
     let shortest = Reconnect::SHORTEST_PAUSE;
     if rules.base < shortest {
         let why = format!(
@@ -31,4 +43,21 @@ pub(super) fn validate(rules: &Reconnect) -> Result<(), Error> {
         return Err(Error::option("reconnect.steady_after", why));
     }
     Ok(())
+}
+
+fn validate_keep(options: &LinkOptions, address: &Address) -> Result<(), Error> {
+    let refused = |why| Err(Error::option("on_loss", why));
+    match address {
+        Address::Udp { .. } => return refused("udp loses no connection; leave it at discard"),
+        Address::Tcp { .. } | Address::Uds(_) => {}
+    }
+    if options.framing == Framing::Raw {
+        return refused("keep needs a framing other than raw, or a message might be sent in part");
+    }
+    if options.reconnect.is_none() {
+        return refused("keep needs reconnect, or there is no next connection");
+    }
+    // An eighth is set aside for what `opened` sends; what is left has to hold a message too.
+    let ordinary = options.queue_limit_bytes - options.queue_limit_bytes / 8;
+    queue_bytes("queue_limit_bytes", ordinary, options.framing)
 }

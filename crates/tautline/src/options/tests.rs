@@ -1,6 +1,6 @@
 //! Each rule, by the name of its option.
 
-use tautline_session::{ByteOrder, PrefixWidth, Strategy};
+use tautline_session::{ByteOrder, FirstAttempt, OnLoss, PrefixWidth, Reconnect, Strategy};
 
 use super::*;
 use crate::error::ErrorKind;
@@ -49,6 +49,8 @@ fn the_defaults_are_the_documented_ones_and_valid_everywhere() {
     assert_eq!(options.frame_limit_bytes, 1_048_576);
     assert_eq!(options.connect_timeout, Duration::from_secs(5));
     assert_eq!(options.spin, Duration::ZERO);
+    assert_eq!(options.reconnect, None);
+    assert_eq!(options.on_loss, OnLoss::Discard);
     assert!(options.tcp_nodelay && !options.half_open);
     assert_eq!(options.send_buffer_bytes, None);
     assert_eq!(options.receive_buffer_bytes, None);
@@ -292,4 +294,75 @@ fn a_real_time_thread_is_refused_a_long_spin_and_granted_a_short_one() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn the_defaults_of_coming_back_are_the_documented_ones() {
+    let rules = Reconnect::default();
+    assert_eq!(rules.base, Duration::from_millis(100));
+    assert_eq!(rules.cap, Duration::from_secs(30));
+    assert_eq!(rules.first_attempt, FirstAttempt::Retry);
+    assert_eq!(rules.attempts_limit, None);
+    assert_eq!(rules.give_up_after, None);
+    assert_eq!(rules.steady_after, Duration::from_secs(5));
+    for address in [TCP, UDP, UDS] {
+        let options = link(|options| options.reconnect = Some(rules));
+        options.validate(&address.parse().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn rules_of_coming_back_that_make_no_sense_are_refused_by_name() {
+    let cases: [(&str, fn(&mut Reconnect)); 8] = [
+        ("base", |rules| rules.base = Duration::ZERO),
+        ("base", |rules| rules.base = Duration::from_micros(999)),
+        ("cap", |rules| rules.cap = Duration::ZERO),
+        ("cap", |rules| rules.cap = Duration::from_millis(99)),
+        ("attempts_limit", |rules| rules.attempts_limit = Some(0)),
+        ("give_up_after", |rules| {
+            rules.give_up_after = Some(Duration::ZERO)
+        }),
+        ("steady_after", |rules| rules.steady_after = Duration::ZERO),
+        ("base", |rules| {
+            *rules = Reconnect {
+                base: Duration::ZERO,
+                cap: Duration::ZERO,
+                ..*rules
+            }
+        }),
+    ];
+    for (name, change) in cases {
+        let options = link(|options| {
+            let mut rules = Reconnect::default();
+            change(&mut rules);
+            options.reconnect = Some(rules);
+        });
+        let text = refused(options.validate(&TCP.parse().unwrap()));
+        assert!(text.starts_with(&format!("reconnect.{name}: ")), "{text}");
+    }
+}
+
+#[test]
+fn to_keep_messages_takes_borders_and_a_connection_to_come() {
+    let keeping = |address: &str, framing, reconnect| {
+        let options = link(|options| {
+            options.on_loss = OnLoss::Keep;
+            options.framing = framing;
+            options.reconnect = reconnect;
+        });
+        options.validate(&address.parse().unwrap())
+    };
+    let (framed, rules) = (Framing::length_prefix(), Some(Reconnect::default()));
+    for address in [TCP, UDS, ABSTRACT] {
+        keeping(address, framed, rules).unwrap();
+        for refusal in [
+            keeping(address, Framing::Raw, rules),
+            keeping(address, framed, None),
+        ] {
+            let text = refused(refusal);
+            assert!(text.starts_with("on_loss: "), "{text}");
+        }
+    }
+    let text = refused(keeping(UDP, Framing::Raw, rules));
+    assert!(text.starts_with("on_loss: "), "{text}");
 }

@@ -131,6 +131,12 @@ impl Race {
         self.runners.iter().map(|runner| &runner.socket)
     }
 
+    /// How many have failed.
+    #[cfg(test)]
+    pub(super) fn failures(&self) -> usize {
+        self.failures.len()
+    }
+
     fn look_at_runners(&mut self, address: &Address, now: Instant) -> Option<Socket> {
         let mut index = 0;
         while let Some(runner) = self.runners.get(index) {
@@ -166,7 +172,7 @@ impl Race {
 }
 
 /// The first of each family in turn, beginning with the family that the resolver put first.
-fn take_turns(targets: Vec<Target>) -> VecDeque<Target> {
+pub(super) fn take_turns(targets: Vec<Target>) -> VecDeque<Target> {
     let first = targets.first().map(Target::domain);
     let (ours, others): (VecDeque<_>, VecDeque<_>) = targets
         .into_iter()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::error::ErrorKind;
 
+mod race;
 mod tcp;
 mod udp;
 mod uds;

@@ -7,6 +7,7 @@
 mod common;
 
 mod accounting;
+mod addresses;
 mod bad_peers;
 mod batches;
 mod broadcast;
@@ -22,6 +23,7 @@ mod floods;
 mod freshness;
 mod guarded;
 mod heartbeats;
+mod keeping;
 mod killed;
 mod last_words;
 mod life;

@@ -1,8 +1,8 @@
 //! What has to hold after every step, and at the end of a life.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use tautline_session::{Discard, Framing, Pressure, Tally, TicketState};
+use tautline_session::{Discard, Framing, Pressure, TicketState};
 
 use super::{Doing, Kind, Link};
 use crate::model::{Message, Stage};
@@ -40,9 +40,9 @@ impl Link {
         assert!(statistics.closes(), "{statistics:?}");
         let held = statistics.waiting + model.granted();
         assert!(
-            held.bytes <= model.limit.bytes && held.messages <= model.limit.messages,
+            held.bytes <= model.hook_limit.bytes && held.messages <= model.hook_limit.messages,
             "{held:?} is above the limit {:?}",
-            model.limit
+            model.hook_limit
         );
         assert_eq!(statistics.waiting, model.waiting());
         assert_eq!(outbound.waiting(), model.waiting());
@@ -50,6 +50,7 @@ impl Link {
         assert_eq!(statistics.written, model.account.written);
         assert_eq!(statistics.discarded, model.account.discarded);
         assert_eq!(statistics.refused, model.account.refused);
+        assert_eq!(statistics.carried, model.carried);
         assert_eq!(statistics.peak, model.peak);
         assert_eq!(statistics.waits, model.waits);
         assert_eq!(statistics.pressure_crossings, model.crossings);
@@ -155,7 +156,9 @@ impl Link {
                 "the driver was not told that it may end the link"
             );
         }
-        assert_eq!(self.outbound.waiting(), Tally::default());
+        // Without a connection what was kept waits for the next one, or for the driver to end it.
+        let keeps = self.model.keep && !open;
+        assert!(keeps || self.outbound.waiting().is_zero());
         if !self.plan.direct {
             assert_eq!(self.model.pressure(), None, "the driver was not called");
         }
@@ -171,6 +174,7 @@ impl Link {
                 assert_eq!(wire.receiver.kept_bytes(), 0, "half a message");
             }
         }
+        let mut came_out = HashSet::new();
         for (index, wire) in self.wires.iter().enumerate() {
             let whole = alive && index + 1 == self.wires.len();
             let written = &self.model.written[index];
@@ -178,7 +182,15 @@ impl Link {
                 Kind::Stream if self.plan.framing == Framing::Raw => {
                     check_raw(wire, written, whole);
                 }
-                Kind::Stream => check_frames(wire, written, whole, index as u8 + 1),
+                Kind::Stream if self.model.keep => {
+                    check_frames(wire, written, whole);
+                    check_kept_marks(wire, index as u8 + 1, &mut came_out);
+                }
+                Kind::Stream => {
+                    check_frames(wire, written, whole);
+                    let messages = wire.receiver.messages.iter().map(Vec::as_slice);
+                    check_marks(messages, index as u8 + 1);
+                }
                 Kind::Datagram { .. } => check_datagrams(wire, written, whole, index as u8 + 1),
             }
         }
@@ -207,7 +219,7 @@ fn check_raw(wire: &Wire, written: &[Message], whole: bool) {
     }
 }
 
-fn check_frames(wire: &Wire, written: &[Message], whole: bool, connection: u8) {
+fn check_frames(wire: &Wire, written: &[Message], whole: bool) {
     let came_out = &wire.receiver.messages;
     for (message, came_out) in written.iter().zip(came_out) {
         assert_eq!(&message.payload, came_out);
@@ -215,7 +227,21 @@ fn check_frames(wire: &Wire, written: &[Message], whole: bool, connection: u8) {
     if whole {
         assert_eq!(written.len(), came_out.len());
     }
-    check_marks(came_out.iter().map(Vec::as_slice), connection);
+}
+
+/// Where messages are kept over a loss: none from a connection to come, and nothing twice, over all
+/// connections.
+fn check_kept_marks(wire: &Wire, connection: u8, before: &mut HashSet<(u8, u32)>) {
+    for payload in &wire.receiver.messages {
+        let Some((&[of, sender], rest)) = payload.split_first_chunk::<2>() else {
+            continue;
+        };
+        assert!(of <= connection, "a message of a connection to come");
+        if let Some((number, _)) = rest.split_first_chunk::<4>() {
+            let number = u32::from_le_bytes(*number);
+            assert!(before.insert((sender, number)), "message {number} twice");
+        }
+    }
 }
 
 fn check_datagrams(wire: &Wire, written: &[Message], whole: bool, connection: u8) {

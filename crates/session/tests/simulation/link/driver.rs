@@ -76,7 +76,7 @@ impl Link {
         if free && tries && self.model.discard_too_old(self.desk.now_ns()) {
             self.saw("a writer finds messages too old");
         }
-        let due = free && tries && !self.model.is_queue_empty();
+        let due = free && tries && self.model.something_may_go();
         assert_eq!(taken.is_some(), due, "whether there is something to take");
         let Some(taken) = taken else {
             // All that waited may have been too old.
@@ -152,6 +152,7 @@ impl Link {
 
     fn holder_settles(&mut self, hand: Hand, written: usize, stopped: Stopped) {
         let Hand { taken, caller, .. } = hand;
+        let carried_before = self.outbound.carried();
         let settled = match self.plan.kind {
             Kind::Stream => {
                 self.model.settle_stream(written);
@@ -164,6 +165,9 @@ impl Link {
             }
         };
         self.say_with(|| format!("{caller:?} settles: {settled:?}"));
+        if self.outbound.carried() != carried_before {
+            self.saw("untouched messages of a block in hand are kept");
+        }
         self.hot.free_since_ns = self.desk.now_ns();
         let Settled { more, blocked } = settled;
         self.kernel_was_full = blocked && caller == Caller::Driver;

@@ -118,7 +118,9 @@ impl Link {
                     Refusal::Closed => "a send is refused: closed",
                 });
             }
-            (offer, Expected::Accepted) => self.accepted(index, message, offer, must_write),
+            (offer, Expected::Accepted) => {
+                self.accepted(index, message, offer, caller, must_write);
+            }
             (offer, expected) => panic!("{offer:?} where {expected:?} was promised"),
         }
     }
@@ -140,7 +142,7 @@ impl Link {
         match (state, offer) {
             (TicketState::Granted, offer) => {
                 self.saw("a wait is served");
-                self.accepted(index, message, offer, must_write);
+                self.accepted(index, message, offer, Caller::Thread, must_write);
             }
             (TicketState::Waiting, Offer::Refused(Refusal::WouldWait)) => {
                 self.saw("a wait is redeemed too early");
@@ -166,9 +168,22 @@ impl Link {
         });
     }
 
-    fn accepted(&mut self, index: usize, mut message: Message, offer: Offer, must_write: bool) {
+    fn accepted(
+        &mut self,
+        index: usize,
+        mut message: Message,
+        offer: Offer,
+        caller: Caller,
+        must_write: bool,
+    ) {
         message.accepted_ns = self.desk.now_ns();
-        self.model.accept(message.clone(), offer);
+        if self.model.hook && caller == Caller::Driver {
+            self.saw("a hook sends");
+            if !self.model.fits(message.encoded.len()) {
+                self.saw("a hook uses the room set aside for it");
+            }
+        }
+        self.model.accept(message.clone(), offer, caller);
         match offer {
             Offer::WriteNow(token) => {
                 assert!(must_write, "not the sender's to write");
@@ -194,6 +209,7 @@ impl Link {
 
     fn sender_settles(&mut self, token: Token, message: &Message, written: DirectWrite) {
         self.model.settle_direct(written);
+        let carried_before = self.outbound.carried();
         self.hot.free_since_ns = self.desk.now_ns();
         let wake = self.outbound.settle_direct(
             token,
@@ -202,6 +218,9 @@ impl Link {
             written,
             &*self.desk,
         );
+        if self.outbound.carried() != carried_before {
+            self.saw("untouched messages of a sender in hand are kept");
+        }
         self.say_with(|| format!("a sender settles {written:?}, the driver is called: {wake}"));
         self.driver_is_called(wake);
     }
@@ -280,7 +299,10 @@ impl Link {
 
     /// Whether a sender that is let in now has to write itself.
     fn must_write(&mut self, caller: Caller) -> bool {
-        let idle = self.model.is_queue_empty() && !self.model.is_writing() && !self.kernel_was_full;
+        let idle = self.model.is_queue_empty()
+            && !self.model.is_writing()
+            && !self.kernel_was_full
+            && !self.model.hook;
         match caller {
             Caller::Driver => false,
             Caller::Direct => idle,

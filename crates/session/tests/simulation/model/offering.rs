@@ -35,18 +35,23 @@ impl Model {
         if self.shared && self.peer(peer).departed.is_some() {
             return Expected::Refused(Refusal::NotConnected);
         }
-        let line_is_empty = !self.anyone_waits();
-        if line_is_empty && self.fits(encoded_bytes) {
+        let hook = self.hook && caller == Caller::Driver;
+        let limit = if hook { self.hook_limit } else { self.limit };
+        let first_in_line = hook || !self.anyone_waits();
+        if first_in_line && self.fits_within(limit, encoded_bytes) {
             self.hold(encoded_bytes as i64);
             return Expected::Accepted;
         }
         self.discard_too_old(now_ns);
-        if !self.anyone_waits() && self.fits(encoded_bytes) {
+        let first_in_line = hook || !self.anyone_waits();
+        if first_in_line && self.fits_within(limit, encoded_bytes) {
             self.hold(encoded_bytes as i64);
             return Expected::Accepted;
         }
         match (call, self.strategy) {
-            (_, Strategy::KeepLatest) if self.evict_for(encoded_bytes, peer) => Expected::Accepted,
+            (_, Strategy::KeepLatest) if self.evict_for(encoded_bytes, peer, limit) => {
+                Expected::Accepted
+            }
             (Call::Send, Strategy::Reliable)
             | (Call::Within, Strategy::Reliable | Strategy::BestEffort) => {
                 if caller == Caller::Thread {
@@ -67,7 +72,7 @@ impl Model {
     }
 
     /// Room was found for it: it is queued, or its sender has it in hand.
-    pub(crate) fn accept(&mut self, message: Message, offer: Offer) {
+    pub(crate) fn accept(&mut self, message: Message, offer: Offer, caller: Caller) {
         let tally = message.tally();
         self.each_account(message.peer, |account| account.accepted += tally);
         let waiting = self.waiting();
@@ -75,14 +80,18 @@ impl Model {
         self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
         if matches!(offer, Offer::WriteNow(_)) {
             assert!(
-                self.hand.is_none() && self.queue.is_empty(),
+                self.hand.is_none() && self.is_queue_empty() && !self.hook,
                 "two writers, or past those that wait"
             );
             self.hand = Some(Hand {
                 messages: VecDeque::from([message]),
                 direct: true,
+                ahead: false,
                 severed: None,
             });
+        } else if self.hook && caller == Caller::Driver {
+            self.ahead.push_back(message);
+            self.judge();
         } else {
             self.queue.push_back(message);
             self.judge();
@@ -149,28 +158,38 @@ impl Model {
 
     /// Whether a message of this length would find room now, nobody being before it.
     pub(crate) fn fits(&self, encoded_bytes: usize) -> bool {
-        self.fits_beside(self.waiting() + self.granted(), encoded_bytes, 0)
+        self.fits_within(self.limit, encoded_bytes)
     }
 
-    fn fits_beside(&self, held: Tally, encoded_bytes: usize, given_back_bytes: u64) -> bool {
+    fn fits_within(&self, limit: Tally, encoded_bytes: usize) -> bool {
+        self.fits_beside(self.waiting() + self.granted(), limit, encoded_bytes, 0)
+    }
+
+    fn fits_beside(
+        &self,
+        held: Tally,
+        limit: Tally,
+        encoded_bytes: usize,
+        given_back_bytes: u64,
+    ) -> bool {
         let bytes = encoded_bytes as u64;
-        held.messages < self.limit.messages
-            && held.bytes + bytes <= self.limit.bytes
+        held.messages < limit.messages
+            && held.bytes + bytes <= limit.bytes
             && self.total.as_ref().is_none_or(|total| {
                 let held_by_all = total.held_bytes.get() - given_back_bytes;
                 held.bytes + bytes + held_by_all <= total.limit_bytes
             })
     }
 
-    fn evict_for(&mut self, encoded_bytes: usize, peer: PeerId) -> bool {
+    fn evict_for(&mut self, encoded_bytes: usize, peer: PeerId, limit: Tally) -> bool {
         let evictable = |message: &Message| message.peer == peer && message.written == 0;
         let most = sum(self.queue.iter().filter(|message| evictable(message)));
         let mut kept = self.waiting() + self.granted();
         kept -= most;
-        if !self.fits_beside(kept, encoded_bytes, most.bytes) {
+        if !self.fits_beside(kept, limit, encoded_bytes, most.bytes) {
             return false;
         }
-        while !self.fits(encoded_bytes) {
+        while !self.fits_within(limit, encoded_bytes) {
             let index = self.queue.iter().position(evictable);
             let evicted = index.and_then(|index| self.queue.remove(index));
             let evicted = evicted.expect("evicting all is enough").tally();

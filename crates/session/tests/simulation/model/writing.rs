@@ -2,23 +2,30 @@
 
 use std::collections::VecDeque;
 
-use tautline_session::{DirectWrite, PeerId, Stopped};
+use tautline_session::{DirectWrite, Discard, PeerId, Stopped};
 
-use super::{Hand, Message, Model, Stage};
+use super::{Hand, Message, Model, Severed, Stage, sum};
 
 impl Model {
     /// A writer took these bytes of a stream.
     pub(crate) fn take_bytes(&mut self, bytes: &[u8]) {
+        let ahead = !self.ahead.is_empty();
+        assert!(ahead || !self.hook, "only the hook's may go");
+        let from = if ahead {
+            &mut self.ahead
+        } else {
+            &mut self.queue
+        };
         let mut messages = VecDeque::new();
         let mut left = bytes;
         while !left.is_empty() {
-            let front = self.queue.pop_front().expect("as much waits");
+            let front = from.pop_front().expect("as much waits");
             left = left
                 .strip_prefix(front.left())
                 .expect("a writer gets whole messages, or the rest of one, in order");
             messages.push_back(front);
         }
-        self.take(messages);
+        self.take(messages, ahead);
     }
 
     /// A writer took these datagrams.
@@ -32,30 +39,32 @@ impl Model {
             assert_eq!((front.peer, &*front.payload), (peer, payload));
             messages.push_back(front);
         }
-        self.take(messages);
+        self.take(messages, false);
     }
 
-    fn take(&mut self, messages: VecDeque<Message>) {
+    fn take(&mut self, messages: VecDeque<Message>, ahead: bool) {
         assert!(self.hand.is_none(), "two writers");
         assert!(matches!(self.stage, Stage::Open | Stage::Closing(_)));
         self.hand = Some(Hand {
             messages,
             direct: false,
+            ahead,
             severed: None,
         });
     }
 
     pub(crate) fn settle_stream(&mut self, written_bytes: usize) {
-        let Some(mut messages) = self.back_from_writing() else {
+        let ahead = self.hand.as_ref().is_some_and(|hand| hand.ahead);
+        let Some(mut messages) = self.back_from_writing(written_bytes) else {
             return;
         };
         let left = self.write(&mut messages, written_bytes, true);
         assert_eq!(left, 0, "more was written than there was");
-        self.put_back(messages);
+        self.put_back(messages, ahead);
     }
 
     pub(crate) fn settle_datagrams(&mut self, sent: usize, stopped: Stopped) {
-        let Some(mut messages) = self.back_from_writing() else {
+        let Some(mut messages) = self.back_from_writing(0) else {
             return;
         };
         for message in messages.drain(..sent) {
@@ -66,11 +75,15 @@ impl Model {
         {
             self.fail(&failed);
         }
-        self.put_back(messages);
+        self.put_back(messages, false);
     }
 
     pub(crate) fn settle_direct(&mut self, written: DirectWrite) {
-        let Some(mut messages) = self.back_from_writing() else {
+        let taken_bytes = match written {
+            DirectWrite::Part(bytes) => bytes,
+            DirectWrite::Whole | DirectWrite::Failed => usize::MAX,
+        };
+        let Some(mut messages) = self.back_from_writing(taken_bytes) else {
             return;
         };
         match written {
@@ -88,20 +101,32 @@ impl Model {
                 }
             }
         }
-        self.put_back(messages);
+        self.put_back(messages, false);
     }
 
-    /// The writer is back; `None` when its connection is over, and then all it held is given up.
-    fn back_from_writing(&mut self) -> Option<VecDeque<Message>> {
-        let hand = self.hand.take().expect("somebody was writing");
-        let Some(cause) = hand.severed else {
+    /// The writer is back, and the kernel has taken so many bytes; `None` when its connection is over.
+    /// Then what it held is given up, or what is untouched of it waits for the next one.
+    fn back_from_writing(&mut self, taken_bytes: usize) -> Option<VecDeque<Message>> {
+        let mut hand = self.hand.take().expect("somebody was writing");
+        let Some(severed) = hand.severed else {
             return Some(hand.messages);
         };
-        for message in &hand.messages {
-            self.give_up(message, cause);
+        let (cause, keeps) = match severed {
+            Severed::GiveUp(cause) => (cause, false),
+            Severed::Keep => (Discard::ConnectionLost, !hand.ahead),
+        };
+        let mut left = taken_bytes;
+        while let Some(message) = hand.messages.front() {
+            // A message that was begun before is begun, whatever the kernel took of it now.
+            if keeps && left == 0 && message.written == 0 {
+                break;
+            }
+            left = left.saturating_sub(message.left().len());
+            let message = hand.messages.pop_front().expect("it is the front");
+            self.give_up(&message, cause);
         }
-        self.judge();
-        self.grant();
+        self.carried += sum(&hand.messages);
+        self.put_back(hand.messages, false);
         None
     }
 
@@ -140,7 +165,7 @@ impl Model {
         self.each_account(message.peer, |account| account.discarded.failed += tally);
     }
 
-    fn put_back(&mut self, mut messages: VecDeque<Message>) {
+    fn put_back(&mut self, mut messages: VecDeque<Message>, ahead: bool) {
         while let Some(message) = messages.pop_back() {
             let departed = if self.shared {
                 self.peer(message.peer).departed
@@ -149,6 +174,7 @@ impl Model {
             };
             match departed {
                 Some(cause) => self.give_up(&message, cause),
+                None if ahead => self.ahead.push_front(message),
                 None => self.queue.push_front(message),
             }
         }

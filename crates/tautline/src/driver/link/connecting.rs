@@ -125,6 +125,7 @@ impl LinkDriver {
         };
         self.begin_watching(turn);
         let told = self.audience.opened(&opened);
+        shared.channel.hook_done();
         self.survive(told, turn)
     }
 }

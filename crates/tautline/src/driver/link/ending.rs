@@ -114,10 +114,15 @@ impl LinkDriver {
         }
         let discarded_before = shared.channel.read(given_up);
         shared.channel.end(cause);
+        let generation = self.generation.take();
+        if generation.is_none() || !self.may_come_back(&reason) {
+            // What was kept is unsent, and told with the rest.
+            shared.channel.give_up(cause);
+        }
         self.deadline = None;
         self.stage = Stage::Ending(Ending {
             reason,
-            generation: self.generation.take(),
+            generation,
             discarded_before,
             kernel_bytes,
         });
@@ -140,7 +145,7 @@ impl LinkDriver {
             queued,
             kernel_bytes: ending.kernel_bytes,
         };
-        if let Some(generation) = ending.generation {
+        let kept = if let Some(generation) = ending.generation {
             let told = self.audience.closed(generation, unsent, &ending.reason);
             let next = self.after_loss(&ending.reason);
             if let Next::Retry { .. } = next {
@@ -150,8 +155,17 @@ impl LinkDriver {
                     Err(Panicked) => self.end(Reason::Panicked, turn),
                 };
             }
-        }
-        self.audience.ended(&ending.reason);
+            let closed = shared.channel.read(|outbound| outbound.is_ended());
+            shared.channel.give_up(if closed {
+                Discard::Closed
+            } else {
+                Discard::ConnectionLost
+            })
+        } else {
+            queued
+        };
+        shared.add_unsent(kept);
+        self.audience.ended(kept, &ending.reason);
         if let Some(server) = self.server.take() {
             server.peer_ended(&shared);
         }

@@ -63,7 +63,19 @@ impl LinkDriver {
 
     /// What follows the end of a connection.
     pub(super) fn after_loss(&mut self, reason: &Reason) -> Next {
-        let again = match reason {
+        let again = self.may_come_back(reason);
+        match &mut self.comeback {
+            Some(comeback) if again => {
+                let random = comeback.random.next();
+                comeback.retries.lost(Instant::now(), random)
+            }
+            _ => Next::GiveUp,
+        }
+    }
+
+    /// Whether another attempt may follow this end of a connection; the rules may say no all the same.
+    pub(super) fn may_come_back(&self, reason: &Reason) -> bool {
+        let is_loss = match reason {
             Reason::PeerEnded
             | Reason::Lost(_)
             | Reason::BadFrame(_)
@@ -77,14 +89,9 @@ impl LinkDriver {
             | Reason::Expired => false,
         };
         // Closed or aborted meanwhile, it is over whatever ended the connection.
-        let closed = self.shared().channel.read(|outbound| outbound.is_ended());
-        match &mut self.comeback {
-            Some(comeback) if again && !closed => {
-                let random = comeback.random.next();
-                comeback.retries.lost(Instant::now(), random)
-            }
-            _ => Next::GiveUp,
-        }
+        is_loss
+            && self.comeback.is_some()
+            && !self.shared().channel.read(|outbound| outbound.is_ended())
     }
 
     pub(super) fn pause_or_end(&mut self, next: Next, reason: Reason, turn: &mut Turn) -> Alive {
