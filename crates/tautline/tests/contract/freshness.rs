@@ -142,8 +142,12 @@ fn while_the_kernel_takes_nothing_the_clock_gives_up(transport: Transport) {
 fn a_send_that_waits_is_served_by_what_the_clock_gives_up(transport: Transport) {
     let io = start();
     let (link, _peer) = stalling(&io, transport, 20, recorder().0);
-    let sender = link.clone();
-    inside_callback(&io, move || while sender.try_send(&[7; 996]).is_ok() {});
+    until("the queue is full and the kernel takes no more", || {
+        while link.try_send(&[7; 996]).is_ok() {}
+        let_turn(&io);
+        let sending = link.statistics().sending;
+        sending.waiting.messages == 20 || sending.discarded.too_old.messages > 0
+    });
     // Nobody reads: only the clock makes room, mostly while this waits.
     assert_eq!(link.send_timeout(b"patient", WATCHDOG), Ok(()));
     assert!(link.statistics().sending.discarded.too_old.messages > 0);

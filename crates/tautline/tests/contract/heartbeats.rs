@@ -131,7 +131,7 @@ fn a_peer_that_says_nothing_is_lost_though_its_connection_stands(transport: Tran
 
 /// Its kernel takes everything, and would answer keepalive: as with a process that is stopped.
 fn a_program_that_stands_still_is_lost(transport: Transport) {
-    let pair = Pair::open(transport, &beating(transport, 5 * SHORT, 4));
+    let pair = Pair::open(transport, &beating(transport, 5 * SHORT, 20));
     until("they have met", || {
         pair.client.statistics().heartbeat_rtt.is_some()
     });
@@ -146,7 +146,7 @@ fn any_byte_is_a_sign_of_life(transport: Transport) {
     let io = start();
     let (handler, inbox) = recorder();
     let interval = Duration::from_millis(50);
-    let options = beating(transport, interval, 4);
+    let options = beating(transport, interval, 20);
     let (link, peer) = reach(&io, transport, options, handler);
     let RawPeer::Stream(mut stream) = peer else {
         panic!("a stream");
@@ -154,7 +154,7 @@ fn any_byte_is_a_sign_of_life(transport: Transport) {
     inbox.expect_opened();
     // A large frame, byte by byte: no whole message for long.
     stream.write_all(&100u32.to_be_bytes()).unwrap();
-    for _ in 0..12 {
+    for _ in 0..30 {
         pass(interval);
         stream.write_all(&[7]).unwrap();
     }
@@ -165,10 +165,10 @@ fn any_byte_is_a_sign_of_life(transport: Transport) {
 
 fn an_end_that_does_not_read_is_alive_all_the_same(transport: Transport) {
     let interval = Duration::from_millis(50);
-    let pair = Pair::open(transport, &beating(transport, interval, 4));
+    let pair = Pair::open(transport, &beating(transport, interval, 20));
     pair.peer.pause_reading();
     pair.client.send(b"unread").unwrap();
-    pass(12 * interval);
+    pass(30 * interval);
     let_turn(&pair.client_io);
     let_turn(&pair.server_io);
     assert!(
