@@ -15,6 +15,7 @@ mod budget;
 mod delay;
 mod framing;
 mod inbound;
+mod intake;
 mod outbound;
 mod peers;
 mod pressure;
@@ -28,6 +29,7 @@ pub use budget::Budget;
 pub use delay::QueueDelay;
 pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
 pub use inbound::{Frames, Inbound};
+pub use intake::Intake;
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
     Stopped, Surroundings, Taken, Token,

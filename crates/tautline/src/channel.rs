@@ -1,11 +1,15 @@
 //! The path of a message from `send` to the system call.
 //!
-//! A [`Channel`] is what surrounds the sending half of a session: one mutex, the threads that wait
-//! for room, and whoever has to be called to write. No lock is held across a system call, and at
-//! most one thread writes: the session hands out the right to.
+//! A [`Channel`] is what surrounds the sending half of a session: one mutex, the threads and tasks that
+//! wait for room, and whoever has to be called to write. No lock is held across a system call or while
+//! somebody is woken, and at most one thread writes: the session hands out the right to.
+
+#[cfg(feature = "futures")]
+mod tasks;
 
 use std::io;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
@@ -16,6 +20,10 @@ use tautline_session::{
 use crate::error::{FlushError, SendError};
 use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
 use crate::transport::is_transient;
+use crate::wakers::Wakers;
+
+#[cfg(feature = "futures")]
+pub(crate) use tasks::Flushing;
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -33,6 +41,9 @@ pub(crate) trait Home: Surroundings {
 
     /// Has the driver come to this link; never blocks.
     fn call_driver(&self);
+
+    /// Wakes a task. While it does, this thread counts as inside a callback.
+    fn wake(&self, task: Waker);
 }
 
 /// The sending half of a link with what surrounds it.
@@ -51,10 +62,14 @@ struct State<O> {
     /// closed only when nobody is writing.
     outlet: Option<Arc<O>>,
     parked: Vec<Parked>,
+    /// Tasks that wait for room.
+    tasks: Wakers<Ticket>,
     /// Condition variables of earlier waits, so that a wait allocates nothing.
     spare: Vec<Arc<Condvar>>,
     /// Threads in `flush`.
     flushing: usize,
+    /// Tasks in `flush`.
+    flushing_tasks: Wakers<u64>,
     /// The driver waits for the writer to come back.
     ending: bool,
     /// Why a sender's own write failed: the kernel says it only once, and afterwards no more than that
@@ -66,6 +81,13 @@ struct State<O> {
 struct Parked {
     ticket: Ticket,
     condvar: Arc<Condvar>,
+}
+
+/// Where a flush stood when it began.
+#[derive(Debug, Clone, Copy)]
+struct FlushBegun {
+    generation: u64,
+    lost: Tally,
 }
 
 /// What a round of writing came to.
@@ -88,8 +110,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 outbound,
                 outlet: None,
                 parked: Vec::new(),
+                tasks: Wakers::default(),
                 spare: Vec::new(),
                 flushing: 0,
+                flushing_tasks: Wakers::default(),
                 ending: false,
                 broken: None,
             }),
@@ -123,15 +147,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     return Ok(());
                 }
                 Offer::Queued { wake } => {
-                    // After a wait it is the next one's turn.
-                    self.publish(state);
-                    if wake {
-                        self.home.call_driver();
-                        if caller == Caller::Thread {
-                            let now_ns = self.home.now_ns();
-                            lock(&self.state).outbound.woke_driver(now_ns);
-                        }
-                    }
+                    self.queued(state, wake, caller);
                     return Ok(());
                 }
                 Offer::Wait(ticket) => {
@@ -169,23 +185,12 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         if state.outlet.is_none() {
             return Err(FlushError::NotConnected);
         }
-        let generation = state.outbound.generation();
-        let lost_before = state.outbound.discarded().lost();
+        let begun = state.flush_begins();
         state.flushing += 1;
         let mut in_time = true;
         let flushed = loop {
-            if state.outlet.is_none() || state.outbound.generation() != generation {
-                // It may have been written whole before the end, and this thread is late.
-                let whole = !state.outbound.is_writing()
-                    && state.outbound.discarded().lost() == lost_before;
-                break if whole {
-                    Ok(())
-                } else {
-                    Err(FlushError::NotConnected)
-                };
-            }
-            if state.outbound.is_drained() {
-                break Ok(());
+            if let Some(flushed) = state.flushed(begun) {
+                break flushed;
             }
             if !in_time {
                 break Err(FlushError::TimedOut);
@@ -311,6 +316,19 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
+    /// A message is accepted and waits for the driver.
+    fn queued(&self, state: MutexGuard<'_, State<O>>, wake: bool, caller: Caller) {
+        // After a wait it is the next one's turn.
+        self.publish(state);
+        if wake {
+            self.home.call_driver();
+            if caller == Caller::Thread {
+                let now_ns = self.home.now_ns();
+                lock(&self.state).outbound.woke_driver(now_ns);
+            }
+        }
+    }
+
     fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<io::Error>) {
         if outlet.is_datagram() {
             let (sent, stopped) = write_datagrams(&*outlet, &taken);
@@ -395,8 +413,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// Tells whoever waits what a change of state means for them.
     fn publish<'a>(&'a self, mut state: MutexGuard<'a, State<O>>) {
-        if state.flushing > 0 && (state.outbound.is_drained() || state.outlet.is_none()) {
+        if state.flushing > 0 && state.flush_is_over() {
             self.drained.notify_all();
+        }
+        if !state.flushing_tasks.is_empty() && state.flush_is_over() {
+            let tasks = state.flushing_tasks.take_all();
+            drop(state);
+            tasks.for_each(|task| self.home.wake(task));
+            state = lock(&self.state);
         }
         while let Some(ticket) = state.outbound.poll_ticket() {
             let parked = state.parked.iter().find(|parked| parked.ticket == ticket);
@@ -406,8 +430,41 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 drop(state);
                 condvar.notify_one();
                 state = lock(&self.state);
+            } else if let Some(task) = state.tasks.take(&ticket) {
+                drop(state);
+                self.home.wake(task);
+                state = lock(&self.state);
             }
         }
+    }
+}
+
+impl<O> State<O> {
+    fn flush_begins(&self) -> FlushBegun {
+        FlushBegun {
+            generation: self.outbound.generation(),
+            lost: self.outbound.discarded().lost(),
+        }
+    }
+
+    /// Whether whoever flushes has to look.
+    fn flush_is_over(&self) -> bool {
+        self.outbound.is_drained() || self.outlet.is_none()
+    }
+
+    /// What a flush came to, once it is over.
+    fn flushed(&self, begun: FlushBegun) -> Option<Result<(), FlushError>> {
+        if self.outlet.is_none() || self.outbound.generation() != begun.generation {
+            // It may have been written whole before the end, and whoever flushes is late.
+            let lost = self.outbound.discarded().lost();
+            let whole = !self.outbound.is_writing() && lost == begun.lost;
+            return Some(if whole {
+                Ok(())
+            } else {
+                Err(FlushError::NotConnected)
+            });
+        }
+        self.outbound.is_drained().then_some(Ok(()))
     }
 }
 

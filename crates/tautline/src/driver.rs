@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) use datagram::DatagramDriver;
-pub(crate) use home::{Command, IoHome, IoShared, in_callback};
+pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
 pub(crate) use turn::Turn;
@@ -184,7 +184,9 @@ impl Driver {
             Command::Abort(id) => self.with_link(id, LinkDriver::abort, |server, turn| {
                 server.abort_peer(id, turn)
             }),
-            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
+            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, |server, turn| {
+                server.drop_peer(id, turn)
+            }),
             Command::Resume(id) => self.with_link(id, LinkDriver::carry_on, no_peer),
         }
     }

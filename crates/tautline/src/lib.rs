@@ -36,6 +36,8 @@ mod channel;
 mod direct;
 mod driver;
 mod error;
+#[cfg(feature = "futures")]
+mod future;
 mod handler;
 mod io_thread;
 mod link;
@@ -46,13 +48,18 @@ mod statistics;
 mod sync;
 mod sys;
 mod transport;
+mod wakers;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
+#[cfg(feature = "futures")]
+pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_thread::IoThread;
 pub use link::Link;
+#[cfg(feature = "futures")]
+pub use options::{AcceptOptions, InboxOptions};
 pub use options::{IoOptions, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};

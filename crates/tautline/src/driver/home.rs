@@ -4,10 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
 
+use super::audience::contain;
 use super::datagram::DatagramDriver;
 use super::link::LinkStart;
 use super::listener::ListenerDriver;
@@ -57,13 +59,16 @@ pub(crate) struct IoShared {
 }
 
 thread_local! {
-    /// The I/O thread that this thread is; 0 for none. Callbacks run nowhere else.
+    /// The I/O thread that this thread is, or [`WAKING`]; 0 for none. Callbacks run nowhere else.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
     /// What callbacks ask of their own I/O thread, and so of nobody else: no lock, no bell.
     static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
 }
 
 static NEXT_IO: AtomicU64 = AtomicU64::new(1);
+
+/// No I/O thread, but inside a waker, where an executor may run anything.
+const WAKING: u64 = u64::MAX;
 
 /// The token of the bell; links count from 1.
 pub(crate) const BELL: mio::Token = mio::Token(0);
@@ -126,9 +131,24 @@ impl IoShared {
     }
 }
 
-/// Whether the calling thread is any I/O thread, so inside a callback.
+/// Whether the calling thread is any I/O thread, so inside a callback, or inside a waker.
 pub(crate) fn in_callback() -> bool {
     CURRENT.get() != 0
+}
+
+/// Wakes tasks; call it without a lock held.
+///
+/// Some executors run a task right there, in the middle of whatever the calling thread was doing: so it
+/// counts as inside a callback meanwhile, and what panics in there is the executor's own affair.
+pub(crate) fn wake(tasks: impl IntoIterator<Item = Waker>) {
+    for task in tasks {
+        let before = CURRENT.get();
+        if before == 0 {
+            CURRENT.set(WAKING);
+        }
+        let _ = contain(|| task.wake());
+        CURRENT.set(before);
+    }
 }
 
 /// The driver as one link's channel sees it.
@@ -160,6 +180,10 @@ impl Home for IoHome {
         } else {
             Caller::Thread
         }
+    }
+
+    fn wake(&self, task: Waker) {
+        wake([task]);
     }
 
     fn call_driver(&self) {
