@@ -9,6 +9,7 @@ mod tasks;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,8 @@ pub(crate) struct Channel<O, H> {
     state: Mutex<State<O>>,
     /// Told when nothing waits any more, and when a connection ends.
     drained: Condvar,
+    /// A task waits for a total shared with other links: the driver has to look again, by the clock.
+    waits_for_total: AtomicBool,
     home: H,
 }
 
@@ -118,6 +121,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 broken: None,
             }),
             drained: Condvar::new(),
+            waits_for_total: AtomicBool::new(false),
             home,
         }
     }
@@ -436,6 +440,31 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 state = lock(&self.state);
             }
         }
+        self.unlock(state);
+    }
+
+    /// Lets go of the state. Threads look by themselves whether a shared total has room again; for tasks
+    /// the driver does.
+    fn unlock(&self, state: MutexGuard<'_, State<O>>) {
+        let waits = !state.tasks.is_empty() && state.outbound.waits_for_total();
+        drop(state);
+        if waits && !self.waits_for_total.swap(true, Ordering::Relaxed) {
+            self.home.call_driver();
+        }
+    }
+
+    /// Whether the driver has to [`look_again`](Self::look_again) after [`SHARED_TOTAL_POLL`].
+    pub(crate) fn waits_for_total(&self) -> bool {
+        self.waits_for_total.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the total shared with other links has room for the tasks that wait.
+    #[cold]
+    pub(crate) fn look_again(&self) {
+        self.waits_for_total.store(false, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        state.outbound.grant();
+        self.publish(state);
     }
 }
 
@@ -472,7 +501,7 @@ impl<O> State<O> {
 mod models;
 
 /// How often a wait looks whether a total shared with other links has room.
-const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
+pub(crate) const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
 /// One message, and why the connection is broken, if it is: the driver meets that when it writes on.
 pub(crate) fn write_one(

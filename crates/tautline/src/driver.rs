@@ -1,4 +1,5 @@
-//! The I/O thread: waits for the kernel, reads and writes for its links, calls their handlers.
+//! The driver: waits for the kernel, reads and writes for its links, calls their handlers. It is
+//! turned by a thread of its own, or by the application's in an own loop.
 //!
 //! ```text
 //! wait ─▶ dispatch events ─▶ carry on with what was left ─▶ obey commands ─▶ timers ─▶ wait
@@ -20,8 +21,9 @@ mod turn;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use datagram::DatagramDriver;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
@@ -33,9 +35,12 @@ pub(crate) use spin::{Polled, Spin};
 
 use timers::ALARM;
 
-/// Everything that one I/O thread owns.
+/// Everything that one I/O thread or own loop owns.
 pub(crate) struct Driver {
     poll: mio::Poll,
+    events: mio::Events,
+    /// The kernel may have had more.
+    left_events: bool,
     entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
     turn: Turn,
     /// Emptied, to be swapped for the mailbox: so commands allocate nothing.
@@ -62,11 +67,13 @@ impl Driver {
         poll: mio::Poll,
         io: Arc<IoShared>,
         read_buffer_bytes: usize,
-        spin: std::time::Duration,
+        spin: Duration,
     ) -> io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         Ok(Self {
             poll,
+            events: mio::Events::with_capacity(EVENTS_PER_TURN),
+            left_events: false,
             entries: HashMap::default(),
             turn: Turn::new(registry, io, read_buffer_bytes)?,
             commands: Vec::new(),
@@ -75,23 +82,75 @@ impl Driver {
         })
     }
 
-    /// The whole life of the thread.
+    /// The whole life of an I/O thread.
     pub(crate) fn run(mut self) {
-        self.turn.io.become_current();
-        let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
+        let io = Arc::clone(&self.turn.io);
+        let _inside = io.enter();
         while !(self.retiring && self.entries.is_empty()) {
-            self.wait(&mut events);
-            for event in &events {
-                self.dispatch(event);
+            self.turn_once(None);
+        }
+        io.close_mailbox();
+    }
+
+    /// Waits, at most this long, and does what there is to do.
+    pub(crate) fn turn_once(&mut self, at_most: Option<Duration>) {
+        let mut events = std::mem::replace(&mut self.events, mio::Events::with_capacity(0));
+        self.wait(&mut events, at_most);
+        let mut taken = 0;
+        for event in &events {
+            self.dispatch(event);
+            taken += 1;
+        }
+        self.left_events = taken == EVENTS_PER_TURN;
+        self.events = events;
+        self.carry_on();
+        self.obey();
+        self.expire_timers();
+    }
+
+    /// Before a thread of the application does something else: whatever the next turn has to do makes
+    /// the descriptor readable, at its time. Whether there is something already.
+    pub(crate) fn leave(&mut self) -> bool {
+        // Whoever left a command has rung already.
+        let rings = self.left_events || self.turn.has_ready();
+        if rings {
+            self.turn.io.ring();
+        }
+        let until_next_turn = self.turn.until_next_turn();
+        rings || until_next_turn == Some(Duration::ZERO)
+    }
+
+    /// The descriptor that is readable when a turn has something to do.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.registry().as_fd()
+    }
+
+    /// Ends every link and server, with their last callbacks. Nobody turns it after that.
+    pub(crate) fn end_all(&mut self) {
+        loop {
+            let ids: Vec<u64> = self.entries.keys().copied().collect();
+            for id in ids {
+                self.with(id, |entry, turn| match entry {
+                    Entry::Link(link) => link.abort(turn),
+                    Entry::Listener(listener) => listener.abort_server(),
+                    Entry::Datagram(server) => server.abort_server(),
+                    Entry::PeerOf(_) => Alive::Yes,
+                });
             }
-            self.carry_on();
             self.obey();
-            self.expire_timers();
+            if self.entries.is_empty() && self.turn.io.close_mailbox() {
+                return;
+            }
+            // Some thread is writing, and calls when it is back; or was asking for something.
+            self.turn_once(None);
         }
     }
 
-    fn wait(&mut self, events: &mut mio::Events) {
-        let timeout = self.turn.until_next_turn();
+    fn wait(&mut self, events: &mut mio::Events, at_most: Option<Duration>) {
+        let timeout = match (self.turn.until_next_turn(), at_most) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         match self.spin.wait(&mut self.poll, events, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),

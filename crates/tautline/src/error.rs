@@ -125,6 +125,12 @@ impl Error {
         Self::new(ErrorKind::Closed, operation, address, why, None)
     }
 
+    /// The system is out of descriptors for a loop.
+    pub(crate) fn poller(cause: io::Error) -> Self {
+        let (operation, why) = ("make a loop", plain(&cause));
+        Self::new(ErrorKind::Io, operation, None, why, Some(cause))
+    }
+
     /// The system is out of threads, or of what one needs.
     pub(crate) fn thread(cause: io::Error) -> Self {
         let (operation, why) = ("start a thread", plain(&cause));

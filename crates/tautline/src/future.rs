@@ -1,7 +1,7 @@
 //! Links and servers driven by futures, under any executor: no runtime is needed and none is started.
 //!
-//! An [`AsyncLink`] is a link of an [`IoThread`] whose handler is ours: it fills a bounded inbox, and
-//! wakes the task that waits. The thread reads and writes as for any other link. Sends that wait stand in
+//! An [`AsyncLink`] is a link whose handler is ours: it fills a bounded inbox, and wakes the task that
+//! waits. The driver reads and writes as for any other link. Sends that wait stand in
 //! the same line as the threads that do (`channel/tasks.rs`); what a link or server has come to is watched
 //! (`wakers.rs`).
 
@@ -22,6 +22,7 @@ use bytes::Bytes;
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::handler::{Closed, Ended, Received};
+use crate::io_loop::IoLoop;
 use crate::io_thread::IoThread;
 use crate::link::Link;
 use crate::options::{AcceptOptions, InboxOptions, LinkOptions, ServerOptions};
@@ -130,9 +131,8 @@ impl IoThread {
         options: LinkOptions,
         inbox: InboxOptions,
     ) -> Result<AsyncLink, Error> {
-        inbox.validate()?;
-        let inbox = Arc::new(Inbox::new(inbox.intake()));
-        let link = self.connect(address, options, Feed::new(Arc::clone(&inbox), None))?;
+        let (inbox, feed) = receiving(inbox)?;
+        let link = self.connect(address, options, feed)?;
         Ok(AsyncLink::new(link, inbox))
     }
 
@@ -146,16 +146,69 @@ impl IoThread {
         options: ServerOptions,
         accept: AcceptOptions,
     ) -> Result<AsyncServer, Error> {
-        accept.validate()?;
-        let backlog = Arc::new(Backlog::new(accept.backlog_limit));
-        let door = Door(Arc::clone(&backlog));
-        let server = self.listen(address, options, move |peer: &Link| {
-            let seat = door.0.reserve();
-            let seat = seat.ok_or_else(|| Refusal::from("too many wait to be accepted"))?;
-            let inbox = Arc::new(Inbox::new(accept.inbox.intake()));
-            let link = AsyncLink::new(peer.adopt(), Arc::clone(&inbox));
-            Ok(Feed::new(inbox, Some((seat, link))))
-        })?;
+        let (backlog, welcome) = accepting(accept)?;
+        let server = self.listen(address, options, welcome)?;
         Ok(AsyncServer::new(server, backlog))
     }
 }
+
+impl IoLoop {
+    /// Begins a link for tasks to drive; see [`IoThread::connect_async`]. Tasks are woken during a turn,
+    /// so the executor and the loop may share one thread.
+    ///
+    /// # Errors
+    /// As [`IoThread::connect_async`].
+    pub fn connect_async(
+        &self,
+        address: &Address,
+        options: LinkOptions,
+        inbox: InboxOptions,
+    ) -> Result<AsyncLink, Error> {
+        let (inbox, feed) = receiving(inbox)?;
+        let link = self.connect(address, options, feed)?;
+        Ok(AsyncLink::new(link, inbox))
+    }
+
+    /// Listens on `address` for a task that accepts.
+    ///
+    /// # Errors
+    /// As [`IoThread::listen_async`].
+    pub fn listen_async(
+        &self,
+        address: &Address,
+        options: ServerOptions,
+        accept: AcceptOptions,
+    ) -> Result<AsyncServer, Error> {
+        let (backlog, welcome) = accepting(accept)?;
+        let server = self.listen(address, options, welcome)?;
+        Ok(AsyncServer::new(server, backlog))
+    }
+}
+
+/// An inbox, and the handler that fills it.
+fn receiving(options: InboxOptions) -> Result<(Arc<Inbox>, Feed), Error> {
+    options.validate()?;
+    let inbox = Arc::new(Inbox::new(options.intake()));
+    let feed = Feed::new(Arc::clone(&inbox), None);
+    Ok((inbox, feed))
+}
+
+/// A backlog, and what lets peers into it.
+fn accepting(
+    options: AcceptOptions,
+) -> Result<(Arc<Backlog>, impl FnMut(&Link) -> Result<Feed, Refusal>), Error> {
+    options.validate()?;
+    let backlog = Arc::new(Backlog::new(options.backlog_limit));
+    let door = Door(Arc::clone(&backlog));
+    let welcome = move |peer: &Link| {
+        let seat = door.0.reserve();
+        let seat = seat.ok_or_else(|| Refusal::from("too many wait to be accepted"))?;
+        let inbox = Arc::new(Inbox::new(options.inbox.intake()));
+        let link = AsyncLink::new(peer.adopt(), Arc::clone(&inbox));
+        Ok(Feed::new(inbox, Some((seat, link))))
+    };
+    Ok((backlog, welcome))
+}
+
+#[cfg(all(test, loom))]
+mod models;

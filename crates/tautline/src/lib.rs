@@ -27,11 +27,19 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! All are off by default, and each only adds.
+//!
+//! * `futures`: links and servers for tasks, under any executor: `AsyncLink` and `AsyncServer`, made by
+//!   `IoThread::connect_async` and `listen_async`, or those of an `IoLoop`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
 
 mod address;
+mod begin;
 mod channel;
 mod direct;
 mod driver;
@@ -39,6 +47,7 @@ mod error;
 #[cfg(feature = "futures")]
 mod future;
 mod handler;
+mod io_loop;
 mod io_thread;
 mod link;
 mod options;
@@ -56,6 +65,7 @@ pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 #[cfg(feature = "futures")]
 pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};
 pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use link::Link;
 #[cfg(feature = "futures")]

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Budget, Discard, Outbound, OutboundOptions};
+use tautline_session::{Budget, Caller, Discard, Outbound, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
-use crate::driver::{Command, IoHome, IoShared, in_callback, wake};
+use crate::driver::{Command, IoHome, IoShared, wake};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
@@ -153,7 +153,7 @@ impl Server {
     /// Outside callbacks it returns when all have ended: no callback runs then or will. Inside a
     /// callback it only starts.
     pub fn abort(&self) {
-        self.shared.stop(Command::Abort);
+        self.shared.abort_all();
         self.shared.wait_ended();
     }
 }
@@ -162,7 +162,7 @@ impl Drop for Server {
     /// Aborts all peers. Outside callbacks the address is free again when this returns; it does not
     /// wait for the peers' last callbacks.
     fn drop(&mut self) {
-        self.shared.stop(Command::Abort);
+        self.shared.abort_all();
         if self.drop_waits {
             self.shared.wait_socket_closed();
         }
@@ -322,6 +322,11 @@ impl ServerShared {
         }
     }
 
+    /// Closes the listening socket, and has every peer end at once.
+    pub(crate) fn abort_all(&self) {
+        self.stop(Command::Abort);
+    }
+
     /// Closes the listening socket, and has every peer end in this way.
     fn stop(&self, end: impl Fn(u64) -> Command) {
         match &self.socket {
@@ -354,7 +359,7 @@ impl ServerShared {
     }
 
     fn wait_socket_closed(&self) {
-        if in_callback() || matches!(self.socket, ServerSocket::Stream(_)) {
+        if self.must_not_wait() || matches!(self.socket, ServerSocket::Stream(_)) {
             return;
         }
         let mut state = self.state();
@@ -367,10 +372,10 @@ impl ServerShared {
     }
 
     fn wait_ended(&self) -> Unsent {
-        let mut state = self.state();
-        if in_callback() {
+        if self.must_not_wait() {
             return Unsent::default();
         }
+        let mut state = self.state();
         while !state.live.is_empty() {
             state = self
                 .changed
@@ -381,6 +386,11 @@ impl ServerShared {
         drop(state);
         self.wait_socket_closed();
         unsent
+    }
+
+    /// Inside a callback, or on the thread whose own loop would never end it meanwhile.
+    fn must_not_wait(&self) -> bool {
+        self.io.caller() != Caller::Thread
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -93,6 +93,14 @@ impl Outbound {
             .grant(|encoded_bytes, granted| reserve(limit, busy + granted, encoded_bytes, budget));
     }
 
+    /// Whether the first in line would find room here, and only the shared total has none. Then nothing
+    /// that happens to this queue ends its wait: somebody has to look again, by the clock.
+    pub fn waits_for_total(&self) -> bool {
+        let held = self.waiting() + self.waiters.granted();
+        let mut first = self.waiters.first_waiting().into_iter();
+        self.budget.is_some() && first.any(|bytes| reserve(self.limit, held, bytes, None))
+    }
+
     #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {

@@ -59,6 +59,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 Offer::Wait(ticket) => {
                     *place = Some(ticket);
                     if state.tasks.keep(ticket, waker, &mut cloned) {
+                        self.unlock(state);
                         return Poll::Pending;
                     }
                 }

@@ -93,6 +93,12 @@ impl DatagramDriver {
         self.server.id
     }
 
+    /// Has the server and all its peers end; the commands for that are on their way.
+    pub(crate) fn abort_server(&self) -> Alive {
+        self.server.abort_all();
+        Alive::Yes
+    }
+
     /// Starts to receive.
     pub(crate) fn start(mut self: Box<Self>, turn: &mut Turn) -> Box<Self> {
         let fd = self.outlet.socket().as_fd();

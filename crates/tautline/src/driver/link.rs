@@ -45,6 +45,8 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
+    /// A timer is set to look whether a total shared with other links has room again.
+    looks_again: bool,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -147,6 +149,7 @@ impl LinkDriver {
             broken: None,
             awaits_room: false,
             deadline: None,
+            looks_again: false,
             server: None,
         }
     }
@@ -191,6 +194,9 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        if std::mem::take(&mut self.looks_again) {
+            self.shared().channel.look_again();
+        }
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Closing(reason) if expired => {

@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::{non_zero, validate_spin};
 use crate::error::Error;
 
-/// Options of an I/O thread.
+/// Options of an I/O thread, or of an own loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoOptions {
     /// The thread's name, as `ps -T` and debuggers show it: 1 to 15 bytes.
     ///
-    /// Default `tautline-io`.
+    /// Default `tautline-io`. An [`IoLoop`](crate::IoLoop) refuses any other: its thread is the
+    /// caller's own, and named already.
     pub name: String,
     /// How long the thread polls, giving way with `sched_yield`, before it sleeps.
     ///
@@ -65,7 +66,17 @@ impl IoOptions {
         }
         validate_spin(self.spin)
     }
+
+    /// An own loop has no thread to be named.
+    pub(crate) fn refuse_those_of_threads(&self) -> Result<(), Error> {
+        if self.name != Self::default().name {
+            return Err(Error::option("name", OWN_THREAD));
+        }
+        Ok(())
+    }
 }
+
+const OWN_THREAD: &str = "a loop is turned by a thread of yours, which it leaves as it is";
 
 /// Far above what the kernel hands out at a time, and no amount that a typing error could take.
 const READ_BUFFER_LIMIT_BYTES: usize = 64 * 1024 * 1024;

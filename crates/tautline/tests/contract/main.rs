@@ -16,6 +16,7 @@ mod direct;
 mod life;
 mod limits;
 mod options;
+mod own_loop;
 mod pressure;
 mod reading;
 mod sending;

@@ -1,6 +1,6 @@
 //! Messages there and back, and what a task that gives up in between leaves behind.
 
-use crate::executor::{Executor, before_a_moment, over};
+use crate::executor::{Executor, over};
 use crate::rig::{Pair, numbered};
 use crate::transport::Transport;
 
@@ -50,7 +50,7 @@ async fn a_receive_given_up_a_thousand_times_loses_and_repeats_nothing(
     while given_up < 1000 {
         link.send(&number.to_be_bytes()).await.unwrap();
         let reply = loop {
-            match before_a_moment(executor, link.recv()).await {
+            match executor.before_a_moment(link.recv()).await {
                 Some(message) => break message.unwrap(),
                 None => given_up += 1,
             }

@@ -115,6 +115,14 @@ impl Executor {
         Task(told)
     }
 
+    /// What the future comes to, unless a moment is over first: then it is dropped.
+    pub(crate) async fn before_a_moment<T>(self, future: impl Future<Output = T>) -> Option<T> {
+        match select(pin!(future), pin!(self.moment())).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+
     /// A moment, as this executor measures it: something to lose a race against.
     pub(crate) async fn moment(self) {
         match self {
@@ -122,17 +130,6 @@ impl Executor {
             // Its timers have a thread of their own, and serve any executor.
             Self::Smol | Self::Inline => drop(smol::Timer::after(MOMENT).await),
         }
-    }
-}
-
-/// What the future comes to, unless a moment is over first: then it is dropped.
-pub(crate) async fn before_a_moment<T>(
-    executor: Executor,
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    match select(pin!(future), pin!(executor.moment())).await {
-        Either::Left((done, _)) => Some(done),
-        Either::Right(_) => None,
     }
 }
 

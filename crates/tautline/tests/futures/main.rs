@@ -12,3 +12,6 @@ mod executor;
 mod rig;
 
 mod echo;
+mod lives;
+mod receiving;
+mod sending;

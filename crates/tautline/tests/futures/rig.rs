@@ -1,10 +1,11 @@
 //! Both ends of a connection, driven by futures.
 
 use tautline::{
-    AcceptOptions, AsyncLink, AsyncServer, InboxOptions, IoOptions, IoThread, LinkOptions,
+    AcceptOptions, Address, AsyncLink, AsyncServer, InboxOptions, IoOptions, IoThread, LinkOptions,
     ServerOptions,
 };
 
+use crate::executor::Executor;
 use crate::transport::{Place, Transport, fresh};
 
 /// A link of ours, open, and the peer that our server accepted for it.
@@ -13,7 +14,7 @@ pub(crate) struct Pair {
     pub(crate) link: AsyncLink,
     pub(crate) peer: AsyncLink,
     pub(crate) server: AsyncServer,
-    _place: Place,
+    pub(crate) place: Place,
 }
 
 /// The default options, with borders kept.
@@ -75,7 +76,7 @@ impl Pair {
             link,
             peer,
             server,
-            _place: place,
+            place,
         }
     }
 }
@@ -90,4 +91,26 @@ pub(crate) fn numbered(count: u32, length: usize) -> impl Iterator<Item = Vec<u8
         message[..4].copy_from_slice(&number.to_be_bytes());
         message
     })
+}
+
+/// Waits until something is so that no event tells.
+pub(crate) async fn until(executor: Executor, mut so: impl FnMut() -> bool) {
+    while !so() {
+        executor.moment().await;
+    }
+}
+
+/// An address where nobody listens.
+pub(crate) fn nobody(transport: Transport) -> Address {
+    match transport {
+        // Bound once, so free now: the kernel does not give it to another soon.
+        Transport::Tcp => Address::tcp(
+            std::net::TcpListener::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap(),
+        ),
+        Transport::Uds => "uds://@tautline-futures-nobody".parse().unwrap(),
+        Transport::Udp => panic!("over UDP nobody is known to be there"),
+    }
 }

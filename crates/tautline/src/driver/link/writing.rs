@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mio::Interest;
 use tautline_session::{Caller, Discard};
 
 use super::{LinkDriver, Side, Stage};
-use crate::channel::Drained;
+use crate::channel::{Drained, SHARED_TOTAL_POLL};
 use crate::driver::Alive;
 use crate::driver::turn::Turn;
 use crate::handler::Reason;
@@ -31,6 +32,10 @@ impl LinkDriver {
                 Some(cause) => self.lost(cause, turn),
                 None => self.tell_pressure(turn),
             };
+        }
+        if shared.channel.waits_for_total() && !self.looks_again {
+            self.looks_again = true;
+            turn.set_timer(Instant::now() + SHARED_TOTAL_POLL, shared.id);
         }
         match shared.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => {
