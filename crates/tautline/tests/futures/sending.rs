@@ -6,11 +6,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
-use tautline::{AsyncSender, InboxOptions, LinkOptions, SendError, Strategy};
+use tautline::{
+    AcceptOptions, AsyncSender, InboxOptions, Link, LinkOptions, SendError, ServerOptions, Strategy,
+};
 
 use crate::executor::{Executor, over};
-use crate::rig::{Pair, framed, numbered, until};
-use crate::transport::Transport;
+use crate::rig::{Pair, framed, numbered, start, until};
+use crate::transport::{Transport, fresh};
 
 over! {
     a_send_that_waits_is_woken_when_there_is_room: tcp uds;
@@ -22,6 +24,7 @@ over! {
     a_sink_sends_all_and_ends_our_side: tcp uds;
     a_flush_waits_until_the_queue_is_empty: tcp uds;
     a_waker_must_not_wait: tcp uds;
+    a_task_that_waits_for_the_servers_total_is_woken_when_another_peer_gives_it_back: tcp uds;
 }
 
 /// A pair whose link has a full queue: its peer does not receive.
@@ -38,21 +41,26 @@ async fn stalled(executor: Executor, transport: Transport) -> Pair {
     };
     let pair = Pair::with(transport, options, inbox).await;
     let sender = pair.link.link();
-    // The peer pauses after its first message. Until then, and while the kernel moves bytes from one
-    // buffer to the other, there is room again and again.
+    // The peer pauses after its first message.
     until(executor, || {
         while sender.try_send(&[7; 996]).is_ok() {}
         pair.peer.link().statistics().receiving.messages > 0
     })
     .await;
+    fill(executor, sender).await;
+    pair
+}
+
+/// Fills the queue of a link whose peer reads nothing, until it stays full: for a while the kernel moves
+/// bytes from one buffer to the other, and there is room again and again.
+async fn fill(executor: Executor, link: &Link) {
     let mut full_in_a_row = 0;
     until(executor, || {
-        let is_full = sender.try_send(&[7; 996]) == Err(SendError::Full);
+        let is_full = link.try_send(&[7; 996]) == Err(SendError::Full);
         full_in_a_row = if is_full { full_in_a_row + 1 } else { 0 };
         full_in_a_row == 50
     })
     .await;
-    pair
 }
 
 /// Receives up to this message; returns how many came before it.
@@ -289,4 +297,41 @@ async fn a_waker_must_not_wait(executor: Executor, transport: Transport) {
     }
     let answers = caller.answers.lock().unwrap().clone();
     assert_eq!(answers.last(), Some(&Err(SendError::WouldDeadlock)));
+}
+
+async fn a_task_that_waits_for_the_servers_total_is_woken_when_another_peer_gives_it_back(
+    executor: Executor,
+    transport: Transport,
+) {
+    let place = fresh(transport);
+    let options = ServerOptions {
+        link: LinkOptions {
+            send_buffer_bytes: Some(16 * 1024),
+            ..framed(transport)
+        },
+        total_queue_limit_bytes: 100_000,
+        ..ServerOptions::default()
+    };
+    let server = start().listen_async(&place.address, options, AcceptOptions::default());
+    let mut server = server.unwrap();
+    let address = server.local_address();
+    let connect = || {
+        let link = framed(transport);
+        start()
+            .connect_async(&address, link, InboxOptions::default())
+            .unwrap()
+    };
+    let slow = connect();
+    slow.link().pause_reading();
+    let holds = server.accept().await.unwrap();
+    let mut link = connect();
+    let peer = server.accept().await.unwrap();
+    // It holds nearly half, and more than half is never free to one that holds nothing.
+    fill(executor, holds.link()).await;
+    let sender = peer.sender();
+    let sending = executor.spawn(async move { sender.send(&[8; 60_000]).await });
+    until(executor, || peer.link().statistics().sending.waits == 1).await;
+    drop(holds);
+    assert_eq!(sending.join().await, Ok(()));
+    assert_eq!(*link.recv().await.unwrap(), [8; 60_000]);
 }
