@@ -18,6 +18,7 @@ mod framing;
 mod heartbeat;
 mod idle;
 mod inbound;
+mod intake;
 mod outbound;
 mod peers;
 mod pressure;
@@ -35,6 +36,7 @@ pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
 pub use heartbeat::{Heartbeat, HeartbeatRtt, Pulse};
 pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
+pub use intake::Intake;
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
     Stopped, Surroundings, Taken, Token,

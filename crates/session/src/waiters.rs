@@ -57,6 +57,13 @@ impl Waiters {
         self.granted
     }
 
+    /// The encoded bytes of the first who still waits.
+    pub(crate) fn first_waiting(&self) -> Option<usize> {
+        let mut line = self.line.iter();
+        let first = line.find(|waiter| waiter.state == TicketState::Waiting)?;
+        Some(first.encoded_bytes)
+    }
+
     pub(crate) fn join(&mut self, encoded_bytes: usize, peer: PeerId) -> Ticket {
         let ticket = Ticket(self.issued);
         self.issued += 1;

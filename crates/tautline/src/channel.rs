@@ -1,11 +1,16 @@
 //! The path of a message from `send` to the system call.
 //!
-//! A [`Channel`] is what surrounds the sending half of a session: one mutex, the threads that wait
-//! for room, and whoever has to be called to write. No lock is held across a system call, and at
-//! most one thread writes: the session hands out the right to.
+//! A [`Channel`] is what surrounds the sending half of a session: one mutex, the threads and tasks that
+//! wait for room, and whoever has to be called to write. No lock is held across a system call or while
+//! somebody is woken, and at most one thread writes: the session hands out the right to.
+
+#[cfg(feature = "futures")]
+mod tasks;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
@@ -16,6 +21,10 @@ use tautline_session::{
 use crate::error::{FlushError, SendError};
 use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
 use crate::transport::{is_shortage, is_transient};
+use crate::wakers::Wakers;
+
+#[cfg(feature = "futures")]
+pub(crate) use tasks::Flushing;
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -33,6 +42,9 @@ pub(crate) trait Home: Surroundings {
 
     /// Has the driver come to this link; never blocks.
     fn call_driver(&self);
+
+    /// Wakes a task. While it does, this thread counts as inside a callback.
+    fn wake(&self, task: Waker);
 }
 
 /// The sending half of a link with what surrounds it.
@@ -41,6 +53,8 @@ pub(crate) struct Channel<O, H> {
     state: Mutex<State<O>>,
     /// Told when nothing waits any more, and when a connection ends.
     drained: Condvar,
+    /// A task waits for a total shared with other links: the driver has to look again, by the clock.
+    waits_for_total: AtomicBool,
     home: H,
 }
 
@@ -51,10 +65,14 @@ struct State<O> {
     /// closed only when nobody is writing.
     outlet: Option<Arc<O>>,
     parked: Vec<Parked>,
+    /// Tasks that wait for room.
+    tasks: Wakers<Ticket>,
     /// Condition variables of earlier waits, so that a wait allocates nothing.
     spare: Vec<Arc<Condvar>>,
     /// Threads in `flush`.
     flushing: usize,
+    /// Tasks in `flush`.
+    flushing_tasks: Wakers<u64>,
     /// The driver waits for the writer to come back.
     ending: bool,
     /// Why a sender's own write failed: the kernel says it only once, and afterwards no more than that
@@ -66,6 +84,13 @@ struct State<O> {
 struct Parked {
     ticket: Ticket,
     condvar: Arc<Condvar>,
+}
+
+/// Where a flush stood when it began.
+#[derive(Debug, Clone, Copy)]
+struct FlushBegun {
+    generation: u64,
+    unwritten: Tally,
 }
 
 /// What a round of writing came to.
@@ -90,12 +115,15 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 outbound,
                 outlet: None,
                 parked: Vec::new(),
+                tasks: Wakers::default(),
                 spare: Vec::new(),
                 flushing: 0,
+                flushing_tasks: Wakers::default(),
                 ending: false,
                 broken: None,
             }),
             drained: Condvar::new(),
+            waits_for_total: AtomicBool::new(false),
             home,
         }
     }
@@ -125,15 +153,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     return Ok(());
                 }
                 Offer::Queued { wake } => {
-                    // After a wait it is the next one's turn.
-                    self.publish(state);
-                    if wake {
-                        self.home.call_driver();
-                        if caller == Caller::Thread {
-                            let now_ns = self.home.now_ns();
-                            lock(&self.state).outbound.woke_driver(now_ns);
-                        }
-                    }
+                    self.queued(state, wake, caller);
                     return Ok(());
                 }
                 Offer::Wait(ticket) => {
@@ -171,24 +191,12 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         if state.outlet.is_none() {
             return Err(FlushError::NotConnected);
         }
-        let generation = state.outbound.generation();
-        let unwritten = |outbound: &Outbound| outbound.discarded().lost() + outbound.carried();
-        let unwritten_before = unwritten(&state.outbound);
+        let begun = state.flush_begins();
         state.flushing += 1;
         let mut in_time = true;
         let flushed = loop {
-            if state.outlet.is_none() || state.outbound.generation() != generation {
-                // It may have been written whole before the end, and this thread is late.
-                let whole =
-                    !state.outbound.is_writing() && unwritten(&state.outbound) == unwritten_before;
-                break if whole {
-                    Ok(())
-                } else {
-                    Err(FlushError::NotConnected)
-                };
-            }
-            if state.outbound.is_drained() {
-                break Ok(());
+            if let Some(flushed) = state.flushed(begun) {
+                break flushed;
             }
             if !in_time {
                 break Err(FlushError::TimedOut);
@@ -354,6 +362,19 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
+    /// A message is accepted and waits for the driver.
+    fn queued(&self, state: MutexGuard<'_, State<O>>, wake: bool, caller: Caller) {
+        // After a wait it is the next one's turn.
+        self.publish(state);
+        if wake {
+            self.home.call_driver();
+            if caller == Caller::Thread {
+                let now_ns = self.home.now_ns();
+                lock(&self.state).outbound.woke_driver(now_ns);
+            }
+        }
+    }
+
     fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<Trouble>) {
         if outlet.is_datagram() {
             let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
@@ -438,8 +459,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// Tells whoever waits what a change of state means for them.
     fn publish<'a>(&'a self, mut state: MutexGuard<'a, State<O>>) {
-        if state.flushing > 0 && (state.outbound.is_drained() || state.outlet.is_none()) {
+        if state.flushing > 0 && state.flush_is_over() {
             self.drained.notify_all();
+        }
+        if !state.flushing_tasks.is_empty() && state.flush_is_over() {
+            let tasks = state.flushing_tasks.take_all();
+            drop(state);
+            tasks.for_each(|task| self.home.wake(task));
+            state = lock(&self.state);
         }
         while let Some(ticket) = state.outbound.poll_ticket() {
             let parked = state.parked.iter().find(|parked| parked.ticket == ticket);
@@ -449,8 +476,70 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 drop(state);
                 condvar.notify_one();
                 state = lock(&self.state);
+            } else if let Some(task) = state.tasks.take(&ticket) {
+                drop(state);
+                self.home.wake(task);
+                state = lock(&self.state);
             }
         }
+        self.unlock(state);
+    }
+
+    /// Lets go of the state. Threads look by themselves whether a shared total has room again; for tasks
+    /// the driver does.
+    fn unlock(&self, state: MutexGuard<'_, State<O>>) {
+        let waits = !state.tasks.is_empty() && state.outbound.waits_for_total();
+        drop(state);
+        if waits && !self.waits_for_total.swap(true, Ordering::Relaxed) {
+            self.home.call_driver();
+        }
+    }
+
+    /// Whether the driver has to [`look_again`](Self::look_again) after [`SHARED_TOTAL_POLL`].
+    pub(crate) fn waits_for_total(&self) -> bool {
+        self.waits_for_total.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the total shared with other links has room for the tasks that wait.
+    #[cold]
+    pub(crate) fn look_again(&self) {
+        self.waits_for_total.store(false, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        state.outbound.grant();
+        self.publish(state);
+    }
+}
+
+impl<O> State<O> {
+    fn flush_begins(&self) -> FlushBegun {
+        FlushBegun {
+            generation: self.outbound.generation(),
+            unwritten: self.unwritten(),
+        }
+    }
+
+    /// What no connection so far has written: given up with it, or kept for the next.
+    fn unwritten(&self) -> Tally {
+        self.outbound.discarded().lost() + self.outbound.carried()
+    }
+
+    /// Whether whoever flushes has to look.
+    fn flush_is_over(&self) -> bool {
+        self.outbound.is_drained() || self.outlet.is_none()
+    }
+
+    /// What a flush came to, once it is over.
+    fn flushed(&self, begun: FlushBegun) -> Option<Result<(), FlushError>> {
+        if self.outlet.is_none() || self.outbound.generation() != begun.generation {
+            // It may have been written whole before the end, and whoever flushes is late.
+            let whole = !self.outbound.is_writing() && self.unwritten() == begun.unwritten;
+            return Some(if whole {
+                Ok(())
+            } else {
+                Err(FlushError::NotConnected)
+            });
+        }
+        self.outbound.is_drained().then_some(Ok(()))
     }
 }
 
@@ -458,7 +547,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 mod models;
 
 /// How often a wait looks whether a total shared with other links has room.
-const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
+pub(crate) const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
 /// What is wrong where a write did not go as far as it could.
 #[derive(Debug)]

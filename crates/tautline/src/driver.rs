@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use audience::contain;
 pub(crate) use datagram::DatagramDriver;
-pub(crate) use home::{Command, IoHome, IoShared, in_callback};
+pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
 pub(crate) use turn::Turn;
@@ -246,7 +246,9 @@ impl Driver {
             Command::Abort(id) => self.with_link(id, LinkDriver::abort, |server, turn| {
                 server.abort_peer(id, turn)
             }),
-            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
+            Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, |server, turn| {
+                server.drop_peer(id, turn)
+            }),
             Command::Resume(id) => self.with_link(id, LinkDriver::resume, |server, turn| {
                 server.resume_peer(id, turn)
             }),

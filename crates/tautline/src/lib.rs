@@ -27,6 +27,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! All are off by default, and each only adds.
+//!
+//! * `futures`: links and servers for tasks, under any executor: `AsyncLink` and `AsyncServer`, made by
+//!   `IoThread::connect_async` and `listen_async`, or those of an `IoLoop`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
@@ -37,6 +44,8 @@ mod channel;
 mod direct;
 mod driver;
 mod error;
+#[cfg(feature = "futures")]
+mod future;
 mod handler;
 mod io_loop;
 mod io_thread;
@@ -50,15 +59,20 @@ mod sync;
 mod sys;
 pub mod thread;
 mod transport;
+mod wakers;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
+#[cfg(feature = "futures")]
+pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};
 pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use life::LinkState;
 pub use link::Link;
+#[cfg(feature = "futures")]
+pub use options::{AcceptOptions, InboxOptions};
 pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, StartHook};
 pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};

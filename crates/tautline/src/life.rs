@@ -3,9 +3,15 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tautline_session::Tally;
+
 use crate::address::Address;
+use crate::driver::wake;
 use crate::handler::{Reason, Unsent};
 use crate::statistics::ConnectionStatistics;
+use crate::wakers::Wakers;
+#[cfg(feature = "futures")]
+use crate::wakers::{Watch, Watched};
 
 /// Where a link is in its life.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +54,17 @@ pub(crate) struct Moment {
     pub(crate) connections: ConnectionStatistics,
     /// Why the last attempt or connection failed; `None` while one is open.
     pub(crate) failure: Option<Reason>,
+    /// What had been kept for a connection that did not come.
+    pub(crate) kept: Tally,
+    /// Tasks that wait for a change here.
+    tasks: Wakers<u64>,
+}
+
+#[cfg(feature = "futures")]
+impl Watched for Moment {
+    fn tasks(&mut self) -> &mut Wakers<u64> {
+        &mut self.tasks
+    }
 }
 
 impl Moment {
@@ -73,8 +90,18 @@ impl Life {
 
     /// Changes something and tells those who wait.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Moment)) {
-        change(&mut self.now());
+        let mut now = self.now();
+        change(&mut now);
+        let tasks = now.tasks.take_all();
+        drop(now);
         self.changed.notify_all();
+        wake(tasks);
+    }
+
+    /// Waits, as a task, until `look` has something to say.
+    #[cfg(feature = "futures")]
+    pub(crate) fn watch<T, L: FnMut(&Moment) -> Option<T>>(&self, look: L) -> Watch<'_, Moment, L> {
+        Watch::new(&self.moment, look)
     }
 
     /// Waits until `so` has something to say, or until the deadline.

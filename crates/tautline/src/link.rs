@@ -2,19 +2,28 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tautline_session::{Call, Caller, Discard, PeerId, Tally};
+#[cfg(feature = "futures")]
+use {
+    std::task::{Poll, Waker},
+    tautline_session::Ticket,
+};
 
 use crate::address::Address;
 use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
 use crate::error::{Error, ErrorKind, FlushError, SendError};
 use crate::handler::{Reason, Unsent};
+#[cfg(feature = "futures")]
+use crate::life::Moment;
 use crate::life::{Life, LinkState};
 use crate::outlet::Outlet;
 use crate::statistics::{LinkStatistics, ReceiveCounters};
+#[cfg(feature = "futures")]
+use crate::wakers::Watch;
 
 /// One link to one peer; clones are handles to the same link, from any thread.
 ///
@@ -39,7 +48,8 @@ pub(crate) struct LinkShared {
     /// Whether the channel is a datagram server's, shared by its peers.
     shared_queue: bool,
     pub(crate) counters: ReceiveCounters,
-    paused: AtomicBool,
+    /// Who wants no messages now: [`APPLICATION`], [`INBOX`].
+    paused: AtomicU8,
     /// Nothing more is delivered: `abort` was called.
     aborted: AtomicBool,
     /// A peer of a shared queue accepts: it has opened.
@@ -118,9 +128,7 @@ impl Link {
     /// Outside callbacks it returns when the link has ended: no callback runs then or will. Inside a
     /// callback it only starts.
     pub fn abort(&self) {
-        self.shared.aborted.store(true, Ordering::Relaxed);
-        self.shared.stop_accepting();
-        self.shared.command(Command::Abort(self.shared.id));
+        self.shared.begin_abort();
         self.shared.wait_ended();
     }
 
@@ -129,13 +137,13 @@ impl Link {
     /// and the link is not closed for it; but the peer's end is not told meanwhile either, not even
     /// where a send finds it out.
     pub fn pause_reading(&self) {
-        self.shared.paused.store(true, Ordering::SeqCst);
+        self.shared.pause(APPLICATION);
     }
 
     /// Delivers again what came meanwhile.
     pub fn resume_reading(&self) {
-        if self.shared.paused.swap(false, Ordering::SeqCst) {
-            self.shared.command(Command::Resume(self.shared.id));
+        if self.shared.unpause(APPLICATION) {
+            self.shared.resume();
         }
     }
 
@@ -219,6 +227,13 @@ impl Link {
     pub(crate) fn shared(&self) -> &Arc<LinkShared> {
         &self.shared
     }
+
+    /// A handle to a server's peer that, from now on, ends with its last handle as a client's link does.
+    #[cfg(feature = "futures")]
+    pub(crate) fn adopt(&self) -> Self {
+        self.shared.handles.store(0, Ordering::Relaxed);
+        Self::counted(Arc::clone(&self.shared))
+    }
 }
 
 impl Clone for Link {
@@ -251,6 +266,12 @@ impl fmt::Debug for Link {
     }
 }
 
+/// Reading is paused by `pause_reading`.
+const APPLICATION: u8 = 1;
+/// Reading is paused because an inbox is full.
+#[cfg(feature = "futures")]
+pub(crate) const INBOX: u8 = 2;
+
 /// The number of handles of a link whose handles do not matter.
 const UNCOUNTED: usize = usize::MAX / 2;
 
@@ -271,7 +292,7 @@ impl LinkShared {
             io,
             channel,
             counters: ReceiveCounters::default(),
-            paused: AtomicBool::new(false),
+            paused: AtomicU8::new(0),
             aborted: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -300,8 +321,35 @@ impl LinkShared {
     }
 
     fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {
+        self.takes_messages()?;
+        self.channel.send(message, self.peer, call, deadline)
+    }
+
+    /// Sends one message for a task, which keeps its place if it has to wait.
+    #[cfg(feature = "futures")]
+    pub(crate) fn poll_send(
+        &self,
+        message: &[u8],
+        place: &mut Option<Ticket>,
+        waker: &Waker,
+    ) -> Poll<Result<(), SendError>> {
+        match self.takes_messages() {
+            // Whoever has a place is told by the channel what becomes of it.
+            Err(error) if place.is_none() => Poll::Ready(Err(error)),
+            _ => self.channel.poll_send(message, self.peer, place, waker),
+        }
+    }
+
+    /// Ends it at once, and delivers nothing more.
+    pub(crate) fn begin_abort(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
+        self.stop_accepting();
+        self.command(Command::Abort(self.id));
+    }
+
+    /// Whether a peer of a shared queue is open: streams know by their own queue.
+    pub(crate) fn takes_messages(&self) -> Result<(), SendError> {
         if self.shared_queue {
-            // Streams know by their own queue.
             if self.closing.load(Ordering::Relaxed) {
                 return Err(SendError::Closed);
             }
@@ -309,7 +357,7 @@ impl LinkShared {
                 return Err(SendError::NotConnected);
             }
         }
-        self.channel.send(message, self.peer, call, deadline)
+        Ok(())
     }
 
     /// Whether the application has aborted it.
@@ -319,7 +367,22 @@ impl LinkShared {
 
     /// Whether the driver may hand out the next message.
     pub(crate) fn delivers(&self) -> bool {
-        !self.paused.load(Ordering::Relaxed) && !self.is_aborted()
+        self.paused.load(Ordering::Relaxed) == 0 && !self.is_aborted()
+    }
+
+    /// Delivers nothing more until this one resumes.
+    pub(crate) fn pause(&self, who: u8) {
+        self.paused.fetch_or(who, Ordering::SeqCst);
+    }
+
+    /// Takes a pause back. True when nobody else has paused, and the driver has to be told.
+    pub(crate) fn unpause(&self, who: u8) -> bool {
+        self.paused.fetch_and(!who, Ordering::SeqCst) == who
+    }
+
+    /// Has the driver deliver again.
+    pub(crate) fn resume(&self) {
+        self.command(Command::Resume(self.id));
     }
 
     pub(crate) fn statistics(&self) -> LinkStatistics {
@@ -369,7 +432,9 @@ impl LinkShared {
 
     /// What was kept in vain.
     pub(crate) fn add_unsent(&self, kept: Tally) {
-        self.life.now().unsent.queued += kept;
+        let mut now = self.life.now();
+        now.unsent.queued += kept;
+        now.kept += kept;
     }
 
     /// A pause begins, for this reason.
@@ -418,7 +483,13 @@ impl LinkShared {
         }
     }
 
-    fn ended_error(&self, reason: &Reason) -> Error {
+    /// Waits until something is so in the link's life.
+    #[cfg(feature = "futures")]
+    pub(crate) fn watch<T, L: FnMut(&Moment) -> Option<T>>(&self, look: L) -> Watch<'_, Moment, L> {
+        self.life.watch(look)
+    }
+
+    pub(crate) fn ended_error(&self, reason: &Reason) -> Error {
         match reason {
             Reason::NotConnected(error) | Reason::Lost(error) => error.clone(),
             _ => Error::because(ErrorKind::Closed, "open", &self.address, reason.to_string()),

@@ -4,6 +4,8 @@
 //! sense are refused by name before anything starts; nothing is clamped. One file for each struct;
 //! here stands what several of them check.
 
+#[cfg(feature = "futures")]
+mod inbox;
 mod io;
 mod link;
 mod liveness;
@@ -18,6 +20,8 @@ use tautline_session::Framing;
 use crate::error::Error;
 use crate::sys;
 
+#[cfg(feature = "futures")]
+pub use inbox::{AcceptOptions, InboxOptions};
 pub use io::IoOptions;
 pub use link::LinkOptions;
 pub use liveness::{Batch, Keepalive};

@@ -13,13 +13,16 @@ use tautline_session::{Budget, Caller, Discard, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
-use crate::driver::{Command, IoHome, IoShared};
+use crate::driver::{Command, IoHome, IoShared, wake};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::statistics::LinkStatistics;
 use crate::transport::Listener;
+use crate::wakers::Wakers;
+#[cfg(feature = "futures")]
+use crate::wakers::{Watch, Watched};
 
 pub use broadcast::Broadcast;
 pub use statistics::ServerStatistics;
@@ -29,6 +32,8 @@ use broadcast::BroadcastCounters;
 /// A listening server. It owns its peers: dropping it aborts them all.
 pub struct Server {
     shared: Arc<ServerShared>,
+    /// Whether its drop may wait for the I/O thread.
+    drop_waits: bool,
 }
 
 /// What the server's handle, its listener and its peers share.
@@ -71,11 +76,43 @@ struct State {
     unsent: Unsent,
     /// The driver has closed a datagram server's socket.
     closed: bool,
+    /// Tasks that wait for the end.
+    tasks: Wakers<u64>,
+}
+
+#[cfg(feature = "futures")]
+impl Watched for State {
+    fn tasks(&mut self) -> &mut Wakers<u64> {
+        &mut self.tasks
+    }
 }
 
 impl Server {
     pub(crate) const fn new(shared: Arc<ServerShared>) -> Self {
-        Self { shared }
+        Self {
+            shared,
+            drop_waits: true,
+        }
+    }
+
+    /// The same, but its drop never waits.
+    #[cfg(feature = "futures")]
+    pub(crate) const fn without_waiting(mut self) -> Self {
+        self.drop_waits = false;
+        self
+    }
+
+    /// [`close`](Self::close) for a task.
+    #[cfg(feature = "futures")]
+    pub(crate) async fn close_async(&self, timeout: Duration) -> Unsent {
+        let deadline = Instant::now().checked_add(timeout);
+        self.shared.stop(|id| Command::Close { id, deadline });
+        let has_socket = matches!(self.shared.socket, ServerSocket::Datagram(_));
+        Watch::new(&self.shared.state, |state: &State| {
+            let ended = state.live.is_empty() && (state.closed || !has_socket);
+            ended.then_some(state.unsent)
+        })
+        .await
     }
 
     /// Where it listens: with the port that the kernel chose.
@@ -120,7 +157,9 @@ impl Drop for Server {
     /// after the next turn, if this is the loop's thread.
     fn drop(&mut self) {
         self.shared.abort_all();
-        self.shared.wait_socket_closed();
+        if self.drop_waits {
+            self.shared.wait_socket_closed();
+        }
     }
 }
 
@@ -260,9 +299,8 @@ impl ServerShared {
         state.live.remove(&peer.id);
         self.live.store(state.live.len(), Ordering::Relaxed);
         let roster = state.roster.take();
-        drop(state);
+        self.tell(state);
         drop(roster);
-        self.changed.notify_all();
     }
 
     /// Closes the listening socket, and has every peer end at once.
@@ -288,8 +326,17 @@ impl ServerShared {
 
     /// The driver has closed a datagram server's socket.
     pub(crate) fn socket_closed(&self) {
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
+        self.tell(state);
+    }
+
+    /// Tells whoever waits for the end.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let tasks = state.tasks.take_all();
+        drop(state);
         self.changed.notify_all();
+        wake(tasks);
     }
 
     fn wait_socket_closed(&self) {

@@ -69,3 +69,60 @@ pub(crate) fn wait_until<'a, T>(
 pub(crate) const fn is_past(_: Instant) -> bool {
     true
 }
+
+/// What a task of a model waits on.
+#[cfg(all(test, loom, feature = "futures"))]
+pub(crate) mod signal {
+    use std::sync::Arc;
+    use std::task::{Poll, Wake, Waker};
+
+    use super::{Condvar, Mutex, lock};
+
+    /// Told, it stays told until somebody has waited for it.
+    #[derive(Debug)]
+    pub(crate) struct Signal {
+        told: Mutex<bool>,
+        bell: Condvar,
+    }
+
+    impl Default for Signal {
+        fn default() -> Self {
+            Self {
+                told: Mutex::new(false),
+                bell: Condvar::new(),
+            }
+        }
+    }
+
+    impl Signal {
+        pub(crate) fn tell(&self) {
+            *lock(&self.told) = true;
+            self.bell.notify_one();
+        }
+
+        pub(crate) fn wait(&self) {
+            let mut told = lock(&self.told);
+            while !std::mem::take(&mut *told) {
+                told = self.bell.wait(told).unwrap();
+            }
+        }
+    }
+
+    impl Wake for Signal {
+        fn wake(self: Arc<Self>) {
+            self.tell();
+        }
+    }
+
+    /// The task of this thread: polls, and polls again when it is woken.
+    pub(crate) fn until_ready<T>(mut poll: impl FnMut(&Waker) -> Poll<T>) -> T {
+        let signal = Arc::new(Signal::default());
+        let waker = Waker::from(Arc::clone(&signal));
+        loop {
+            match poll(&waker) {
+                Poll::Ready(done) => return done,
+                Poll::Pending => signal.wait(),
+            }
+        }
+    }
+}

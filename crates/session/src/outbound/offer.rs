@@ -100,6 +100,14 @@ impl Outbound {
         self.hook && caller == Caller::Driver
     }
 
+    /// Whether the first in line would find room here, and only the shared total has none. Then nothing
+    /// that happens to this queue ends its wait: somebody has to look again, by the clock.
+    pub fn waits_for_total(&self) -> bool {
+        let held = self.waiting() + self.waiters.granted();
+        let mut first = self.waiters.first_waiting().into_iter();
+        self.budget.is_some() && first.any(|bytes| reserve(self.limit, held, bytes, None))
+    }
+
     #[inline]
     fn not_open(&self, peer: PeerId) -> Option<Refusal> {
         match self.stage {
@@ -194,23 +202,23 @@ impl Outbound {
 
     fn no_room(&mut self, encoded_bytes: usize, peer: PeerId, call: Call, caller: Caller) -> Offer {
         let waits = match (call, self.strategy) {
-            (Call::Send, Strategy::Reliable)
+            (Call::Send | Call::Await, Strategy::Reliable)
             | (Call::Within, Strategy::Reliable | Strategy::BestEffort) => true,
             (Call::Try, _)
-            | (Call::Send, Strategy::BestEffort)
-            | (Call::Send | Call::Within, Strategy::KeepLatest) => false,
+            | (Call::Send | Call::Await, Strategy::BestEffort)
+            | (Call::Send | Call::Await | Call::Within, Strategy::KeepLatest) => false,
         };
         if !waits {
             let refused = Tally::one(encoded_bytes);
             self.each_account(peer, |account| account.refused += refused);
             return Offer::Refused(Refusal::Full);
         }
-        match caller {
-            Caller::Thread => {
+        match (call, caller) {
+            (Call::Await, _) | (_, Caller::Thread) => {
                 self.waits += 1;
                 Offer::Wait(self.waiters.join(encoded_bytes, peer))
             }
-            Caller::Callback | Caller::Driver | Caller::Direct => {
+            (_, Caller::Callback | Caller::Driver | Caller::Direct) => {
                 Offer::Refused(Refusal::WouldWait)
             }
         }

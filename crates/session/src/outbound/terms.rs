@@ -55,6 +55,8 @@ pub enum Call {
     Send,
     /// `send_timeout`
     Within,
+    /// `send` of a task: as [`Send`](Self::Send), but its wait blocks no thread, so that any caller may.
+    Await,
 }
 
 /// Who is calling, and so what may be asked of them.

@@ -6,11 +6,15 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tautline --lib channel::models -- --nocapture`
 
+#[cfg(feature = "futures")]
+mod tasks;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Ledger};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use loom::sync::atomic::AtomicBool;
@@ -728,6 +732,12 @@ impl Calls {
 impl Home for Desk {
     fn caller(&self) -> Caller {
         ROLE.with(Cell::get)
+    }
+
+    fn wake(&self, task: Waker) {
+        let before = ROLE.with(|role| role.replace(Caller::Callback));
+        task.wake();
+        ROLE.with(|role| role.set(before));
     }
 
     fn call_driver(&self) {

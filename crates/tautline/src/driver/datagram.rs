@@ -202,6 +202,12 @@ impl DatagramDriver {
         self.alive(turn)
     }
 
+    /// The last handle of a peer that ends with it is gone: an abort after one flush that does not wait.
+    pub(crate) fn drop_peer(&mut self, link: u64, turn: &mut Turn) -> Alive {
+        self.serve(turn);
+        self.abort_peer(link, turn)
+    }
+
     fn alive(&mut self, turn: &mut Turn) -> Alive {
         if !self.stopping || !self.peers.is_empty() {
             return Alive::Yes;

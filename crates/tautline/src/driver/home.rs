@@ -5,10 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
 
+use super::audience::contain;
 use super::datagram::DatagramDriver;
 use super::link::LinkStart;
 use super::listener::ListenerDriver;
@@ -68,7 +70,7 @@ struct Mailbox {
 }
 
 thread_local! {
-    /// The driver that this thread is inside of; 0 for none. Callbacks run nowhere else.
+    /// The driver that this thread is inside of, or [`WAKING`]; 0 for none. Callbacks run nowhere else.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
     /// What callbacks ask of their own driver, and so of nobody else: no lock, no bell.
     static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
@@ -79,6 +81,9 @@ thread_local! {
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 
 static NEXT_IO: AtomicU64 = AtomicU64::new(1);
+
+/// Inside no driver, but inside a waker, where an executor may run anything.
+const WAKING: u64 = u64::MAX;
 
 /// The token of the bell; links count from 1.
 pub(crate) const BELL: mio::Token = mio::Token(0);
@@ -226,9 +231,24 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Whether the calling thread is inside a callback, of whichever driver.
+/// Whether the calling thread is inside a callback, of whichever driver, or inside a waker.
 pub(crate) fn in_callback() -> bool {
     CURRENT.get() != 0
+}
+
+/// Wakes tasks; call it without a lock held.
+///
+/// Some executors run a task right there, in the middle of whatever the calling thread was doing: so it
+/// counts as inside a callback meanwhile, and what panics in there is the executor's own affair.
+pub(crate) fn wake(tasks: impl IntoIterator<Item = Waker>) {
+    for task in tasks {
+        let before = CURRENT.get();
+        if before == 0 {
+            CURRENT.set(WAKING);
+        }
+        let _ = contain(|| task.wake());
+        CURRENT.set(before);
+    }
 }
 
 /// The driver as one link's channel sees it.
@@ -256,7 +276,43 @@ impl Home for IoHome {
         self.io.caller()
     }
 
+    fn wake(&self, task: Waker) {
+        wake([task]);
+    }
+
     fn call_driver(&self) {
         self.io.command(Command::Serve(self.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Notes whether it is woken as inside a callback, and then panics.
+    #[derive(Default)]
+    struct Rude(Mutex<Vec<bool>>);
+
+    impl Wake for Rude {
+        fn wake(self: Arc<Self>) {
+            let woken = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            woken().push(in_callback());
+            panic!("as the test wants it");
+        }
+    }
+
+    #[test]
+    fn a_waker_runs_as_inside_a_callback_and_its_panic_stays_there() {
+        let rude = Arc::new(Rude::default());
+        assert!(!in_callback());
+        wake([Arc::clone(&rude).into(), Arc::clone(&rude).into()]);
+        assert!(!in_callback());
+        assert_eq!(
+            *rude.0.lock().unwrap_or_else(PoisonError::into_inner),
+            [true, true]
+        );
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct LinkDriver {
     alarm: Alarm,
     /// What it is watched by, if by anything.
     liveness: Option<Box<Liveness>>,
+    /// The alarm is set to look whether a total shared with other links has room again.
+    looks_again: bool,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -163,6 +165,7 @@ impl LinkDriver {
             deadline: None,
             alarm: Alarm::default(),
             liveness: None,
+            looks_again: false,
             server: None,
         }
     }
@@ -228,6 +231,9 @@ impl LinkDriver {
     }
 
     fn look_at_the_time(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        if std::mem::take(&mut self.looks_again) {
+            self.shared().channel.look_again();
+        }
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match &self.stage {
             Stage::Closing(reason) if expired => {

@@ -224,3 +224,46 @@ fn a_block_written_to_a_lost_connection_makes_room_on_the_next_when_it_comes_bac
     rig.settle(taken, 10);
     assert_eq!(rig.told(), [ticket]);
 }
+
+#[test]
+fn a_task_joins_the_line_from_inside_a_callback_too() {
+    let mut rig = full();
+    let thread = rig.wait(b"aaa");
+    for caller in [Caller::Driver, Caller::Callback, Caller::Thread] {
+        let offer = rig.offer(b"b", Call::Await, caller);
+        assert!(matches!(offer, Offer::Wait(_)), "{offer:?}");
+    }
+    write(&mut rig, 10);
+    assert_eq!(rig.told(), [thread]);
+    let mut besteffort = Rig::open(Strategy::BestEffort, 1, 8);
+    besteffort.queue(b"a");
+    assert_eq!(besteffort.offer(b"b", Call::Await, Caller::Thread), FULL);
+}
+
+#[test]
+fn a_wait_that_only_the_shared_total_keeps_waiting_is_known_as_such() {
+    let budget = Arc::new(Budget::new(100));
+    let queue = || {
+        let mut rig = Rig::with(&OutboundOptions {
+            queue_limit_bytes: 50,
+            budget: Some(Arc::clone(&budget)),
+            ..options()
+        });
+        rig.outbound.opened();
+        rig
+    };
+    let (mut other, mut third, mut rig) = (queue(), queue(), queue());
+    other.queue(&[0; 50]);
+    third.queue(&[0; 25]);
+    rig.queue(&[0; 20]);
+    let ticket = rig.wait(&[0; 40]);
+    // Its own queue has no room: what is written from it is told.
+    assert!(!rig.outbound.waits_for_total());
+    write(&mut rig, 20);
+    assert_eq!(rig.told(), []);
+    assert!(rig.outbound.waits_for_total());
+    other.drain();
+    rig.outbound.grant();
+    assert_eq!(rig.told(), [ticket]);
+    assert!(!rig.outbound.waits_for_total());
+}

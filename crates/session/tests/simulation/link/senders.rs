@@ -66,8 +66,14 @@ impl Link {
         let Some(message) = self.compose(index, random) else {
             return;
         };
-        let call = random.pick(&[Call::Try, Call::Send, Call::Within]);
+        let mut call = random.pick(&[Call::Try, Call::Send, Call::Within, Call::Await]);
         let caller = if self.plan.direct {
+            // Its owner is a thread, and no task.
+            call = if call == Call::Await {
+                Call::Send
+            } else {
+                call
+            };
             Caller::Direct
         } else {
             match random.up_to(9) {

@@ -52,6 +52,10 @@ impl Model {
             (_, Strategy::KeepLatest) if self.evict_for(encoded_bytes, peer, limit) => {
                 Expected::Accepted
             }
+            (Call::Await, Strategy::Reliable) => {
+                self.waits += 1;
+                Expected::Waits
+            }
             (Call::Send, Strategy::Reliable)
             | (Call::Within, Strategy::Reliable | Strategy::BestEffort) => {
                 if caller == Caller::Thread {
@@ -62,7 +66,7 @@ impl Model {
                 }
             }
             (Call::Try, Strategy::Reliable | Strategy::BestEffort)
-            | (Call::Send, Strategy::BestEffort)
+            | (Call::Send | Call::Await, Strategy::BestEffort)
             | (_, Strategy::KeepLatest) => {
                 let refused = Tally::one(encoded_bytes);
                 self.each_account(peer, |account| account.refused += refused);

@@ -8,7 +8,7 @@ use mio::Interest;
 use tautline_session::{Caller, Discard};
 
 use super::{LinkDriver, Side, Stage};
-use crate::channel::Drained;
+use crate::channel::{Drained, SHARED_TOTAL_POLL};
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::Reason;
@@ -31,6 +31,15 @@ impl LinkDriver {
                 Some(cause) => self.lost(cause, turn),
                 None => self.tell_pressure(turn),
             };
+        }
+        if shared.channel.waits_for_total() && !self.looks_again {
+            self.looks_again = true;
+            turn.set_timer(Instant::now() + SHARED_TOTAL_POLL, shared.id);
+        }
+        if !self.looks_again && shared.channel.waits_for_total() {
+            self.looks_again = true;
+            self.alarm
+                .set(Instant::now() + SHARED_TOTAL_POLL, shared.id, turn);
         }
         match shared.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => {
