@@ -169,6 +169,8 @@ impl SendStatistics {
 pub(crate) struct Account {
     pub(crate) accepted: Tally,
     pub(crate) written: Tally,
+    /// Of the written messages.
+    pub(crate) framing_bytes: u64,
     pub(crate) discarded: Discarded,
     pub(crate) refused: Tally,
 }

@@ -26,7 +26,10 @@ pub use account::{Discarded, SendStatistics, Tally};
 pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
 pub use delay::QueueDelay;
-pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use framing::{
+    ByteOrder, Encoded, Found, FrameFault, Framer, Framing, Header, Lines, OnBadFrame, OwnFraming,
+    Parser, Pattern, PrefixWidth, Step, Unframeable,
+};
 pub use inbound::{Frames, Inbound};
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,

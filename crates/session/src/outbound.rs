@@ -15,7 +15,7 @@ use crate::account::{Account, Discarded, SendStatistics, Tally};
 use crate::block::PeerId;
 use crate::budget::Budget;
 use crate::delay::QueueDelay;
-use crate::framing::Framing;
+use crate::framing::{Framing, LONGEST_ENCODED};
 use crate::peers::Peers;
 use crate::pressure::{Pressure, PressureGauge};
 use crate::queue::SendQueue;
@@ -44,7 +44,14 @@ pub struct Outbound {
     strategy: Strategy,
     framing: Framing,
     limit: Tally,
+    /// The longest payload, if its encoding fits.
+    frame_limit_bytes: usize,
+    /// The longest encoding.
+    room_bytes: usize,
+    /// The longest payload that fits however it is encoded: what a longer one is told.
     payload_limit_bytes: usize,
+    /// Where the user's own framing encodes a message, whose length nobody knows before.
+    scratch: Vec<u8>,
     stage: Stage,
     generation: u64,
     queue: SendQueue,
@@ -105,15 +112,17 @@ impl Outbound {
         let room_bytes = options
             .queue_limit_bytes
             .min(total.map_or(usize::MAX, |bytes| bytes as usize));
-        let payload_limit_bytes = options
-            .frame_limit_bytes
-            .min(options.framing.payload_limit_bytes())
-            .min(room_bytes - options.framing.header_bytes());
+        let framing = options.framing.clone();
+        let frame_limit_bytes = options.frame_limit_bytes.min(framing.payload_limit_bytes());
+        let room_bytes = room_bytes.min(LONGEST_ENCODED);
         Self {
             strategy: options.strategy,
-            framing: options.framing,
             limit,
-            payload_limit_bytes,
+            frame_limit_bytes,
+            room_bytes,
+            payload_limit_bytes: frame_limit_bytes.min(framing.payload_within(room_bytes)),
+            framing,
+            scratch: Vec::new(),
             stage: Stage::NotOpen,
             generation: 0,
             queue: SendQueue::new(writer_share(options.strategy, limit)),
@@ -269,8 +278,8 @@ impl Outbound {
     }
 
     /// How messages are marked.
-    pub const fn framing(&self) -> Framing {
-        self.framing
+    pub const fn framing(&self) -> &Framing {
+        &self.framing
     }
 
     /// What waits or is in flight: the limits are judged by it.
@@ -295,7 +304,7 @@ impl Outbound {
             direct_writes: self.direct_writes,
             write_calls: self.write_calls,
             queue_delay: self.queue_delay.as_deref().cloned(),
-            ..statistics_of(&self.account, self.waiting(), self.framing)
+            ..statistics_of(&self.account, self.waiting())
         }
     }
 
@@ -303,7 +312,7 @@ impl Outbound {
     pub fn peer_statistics(&self, peer: PeerId) -> SendStatistics {
         let account = self.peers.as_ref().and_then(|peers| peers.account(peer));
         account.map_or_else(SendStatistics::default, |account| {
-            statistics_of(account, account.waiting(), self.framing)
+            statistics_of(account, account.waiting())
         })
     }
 
@@ -361,7 +370,6 @@ impl Outbound {
     }
 }
 
-/// What a waiting send is told when this is the end.
 /// How much of the queue a writer may have in its hands. Of a keeplatest queue half: what is in flight
 /// cannot be evicted, and a fresh sample must not be refused for want of an old one that can.
 fn writer_share(strategy: Strategy, limit: Tally) -> Tally {
@@ -374,6 +382,7 @@ fn writer_share(strategy: Strategy, limit: Tally) -> Tally {
     }
 }
 
+/// What a waiting send is told when this is the end.
 const fn ticket_state(cause: Discard) -> TicketState {
     match cause {
         Discard::ConnectionLost => TicketState::NotConnected,
@@ -381,12 +390,11 @@ const fn ticket_state(cause: Discard) -> TicketState {
     }
 }
 
-fn statistics_of(account: &Account, waiting: Tally, framing: Framing) -> SendStatistics {
-    let framing_bytes = account.written.messages * framing.header_bytes() as u64;
+fn statistics_of(account: &Account, waiting: Tally) -> SendStatistics {
     SendStatistics {
         accepted: account.accepted,
         written: account.written,
-        written_payload_bytes: account.written.bytes.saturating_sub(framing_bytes),
+        written_payload_bytes: account.written.bytes - account.framing_bytes,
         waiting,
         discarded: account.discarded,
         refused: account.refused,

@@ -57,8 +57,9 @@ pub use options::{IoOptions, LinkOptions, ServerOptions};
 pub use server::{Server, ServerStatistics};
 pub use statistics::{LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FrameFault, Framing, PrefixWidth, Pressure, QueueDelay, SendStatistics,
-    Strategy, Tally, UnknownStrategy,
+    ByteOrder, Discarded, Encoded, Found, FrameFault, Framer, Framing, Lines, OnBadFrame,
+    OwnFraming, Pattern, PrefixWidth, Pressure, QueueDelay, SendStatistics, Strategy, Tally,
+    Unframeable, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

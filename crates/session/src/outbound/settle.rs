@@ -7,6 +7,7 @@ use super::{
 use crate::account::Tally;
 use crate::block::{Block, PeerId};
 use crate::delay::QueueDelay;
+use crate::framing::Header;
 use crate::queue::block_for;
 
 impl Outbound {
@@ -39,8 +40,10 @@ impl Outbound {
             token: Token {
                 generation: self.generation,
                 timed: true,
+                header: Header::default(),
             },
             caller,
+            own: false,
             taken_ns: surroundings.now_ns(),
             block,
         })
@@ -53,14 +56,16 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) -> Settled {
+        self.direct_writes += u64::from(taken.own);
         if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
-        let written = taken.block.advance(written_bytes, record(waited));
-        self.account.written += written;
-        self.give_back(written.bytes);
-        self.settle_ends(taken.block, taken.caller, true, surroundings)
+        let completed = taken.block.advance(written_bytes, record(waited));
+        self.account.written += completed.written;
+        self.account.framing_bytes += completed.framing_bytes;
+        self.give_back(completed.written.bytes);
+        self.settle_ends(taken, true, surroundings)
     }
 
     /// What became of a block of datagrams: `sent` are gone, then it stopped.
@@ -74,6 +79,7 @@ impl Outbound {
         // Each datagram was a call, and so was the one that did not go; `take` counted the first.
         let calls = sent + usize::from(stopped != Stopped::AtEnd);
         self.write_calls += calls.saturating_sub(1) as u64;
+        self.direct_writes += u64::from(taken.own);
         if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
@@ -91,7 +97,7 @@ impl Outbound {
             self.each_account(peer, |account| account.discarded.failed += failed);
         }
         let blocked = stopped == Stopped::WouldBlock;
-        self.settle_ends(taken.block, taken.caller, blocked, surroundings)
+        self.settle_ends(taken, blocked, surroundings)
     }
 
     /// What the kernel took of a message that its sender wrote. The rest goes to the front of the
@@ -106,7 +112,7 @@ impl Outbound {
         written: DirectWrite,
         surroundings: &impl Surroundings,
     ) -> bool {
-        let header = self.framing.header(message.len());
+        let header = token.header;
         let whole = Tally::one(header.len() + message.len());
         self.direct_writes += 1;
         self.write_calls += 1;
@@ -117,7 +123,10 @@ impl Outbound {
             }
             (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
-                self.each_account(peer, |account| account.written += whole);
+                self.each_account(peer, |account| {
+                    account.written += whole;
+                    account.framing_bytes += header.len() as u64;
+                });
             }
             (None, DirectWrite::Failed) => {
                 self.give_back(whole.bytes);
@@ -152,15 +161,18 @@ impl Outbound {
 
     fn settle_ends(
         &mut self,
-        block: Block,
-        caller: Caller,
+        mut taken: Taken,
         would_block: bool,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        let rest = self.put_back(block, surroundings);
+        if taken.own && !taken.block.is_empty() {
+            // From now on it waits like any other.
+            taken.block.stamp_all(surroundings.now_ns());
+        }
+        let rest = self.put_back(taken.block, surroundings);
         let blocked = rest && would_block;
         // Only the driver can ask the kernel for a word when there is room again.
-        self.blocked = blocked && caller == Caller::Driver;
+        self.blocked = blocked && taken.caller == Caller::Driver;
         self.judge_pressure();
         self.grant();
         Settled {

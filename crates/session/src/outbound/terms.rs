@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::block::{Block, Datagram};
 use crate::budget::Budget;
-use crate::framing::Framing;
+use crate::framing::{Framing, Header};
 use crate::strategy::Strategy;
 use crate::waiters::Ticket;
 
@@ -63,12 +63,19 @@ pub enum Caller {
 }
 
 /// The answer to an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a message on its way to the kernel is no place to allocate"
+)]
 pub enum Offer {
-    /// Accepted: the caller writes it now, then calls
+    /// Accepted: the caller writes [`Token::header`] and the message now, then calls
     /// [`Outbound::settle_direct`](crate::Outbound::settle_direct).
     WriteNow(Token),
+    /// Accepted and encoded: the caller writes what it is handed, as if it had taken it from the queue,
+    /// then settles as for that and asks [`Outbound::needs_driver`](crate::Outbound::needs_driver).
+    WriteTaken(Taken),
     /// Accepted and queued.
     Queued {
         /// The driver has to be told; it was not yet.
@@ -92,6 +99,8 @@ pub enum Refusal {
         /// The longest payload accepted.
         limit_bytes: usize,
     },
+    /// The framing cannot carry it: it contains a mark.
+    Unframeable,
     /// No connection is open.
     NotConnected,
     /// The link was closed.
@@ -105,14 +114,25 @@ pub struct Token {
     /// Whether it matters when the write ends; a direct caller never queues for being hot, and is
     /// spared the clock.
     pub(super) timed: bool,
+    pub(super) header: Header,
+}
+
+impl Token {
+    /// What goes before the message.
+    #[inline]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
 }
 
 /// Bytes in a writer's hands. It counts as waiting until settled, and is never evicted.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Taken {
     pub(super) token: Token,
     pub(super) caller: Caller,
+    /// It is the caller's own message, and was in no queue.
+    pub(super) own: bool,
     pub(super) taken_ns: u64,
     pub(super) block: Block,
 }

@@ -15,7 +15,7 @@ use tautline_session::{
 };
 
 use crate::desk::Desk;
-use crate::model::{Message, Model, Stage, Total};
+use crate::model::{Longest, Message, Model, Stage, Total};
 use crate::random::Random;
 use crate::wire::Wire;
 
@@ -87,6 +87,8 @@ enum Doing {
         wire: usize,
         result: Option<DirectWrite>,
     },
+    /// The same, handed to it encoded.
+    WritingBlock(Hand),
     Waiting {
         ticket: Ticket,
         message: Message,
@@ -134,7 +136,7 @@ impl Link {
         let (total, budget) = total.unzip();
         let outbound = Outbound::new(&OutboundOptions {
             strategy: plan.strategy,
-            framing: plan.framing,
+            framing: plan.framing.clone(),
             queue_limit_bytes: plan.limit_bytes,
             queue_limit_messages: plan.limit_messages,
             frame_limit_bytes: plan.frame_limit,
@@ -148,16 +150,19 @@ impl Link {
         let total_bytes = total
             .as_ref()
             .map_or(usize::MAX, |total| total.limit_bytes as usize);
-        let payload_limit = plan
-            .frame_limit
-            .min(plan.framing.payload_limit_bytes())
-            .min(plan.limit_bytes.min(total_bytes) - plan.framing.header_bytes());
+        let frame_bytes = plan.frame_limit.min(plan.framing.payload_limit_bytes());
+        let room_bytes = plan.limit_bytes.min(total_bytes);
+        let longest = Longest {
+            frame_bytes,
+            room_bytes,
+            told_bytes: frame_bytes.min(plan.framing.payload_within(room_bytes)),
+        };
         let sender = || Sender {
             doing: Doing::Nothing,
             sent: 0,
         };
         Self {
-            model: Model::new(plan.strategy, limit, payload_limit, shared, total),
+            model: Model::new(plan.strategy, limit, longest, shared, total),
             senders: std::iter::repeat_with(sender).take(plan.senders).collect(),
             outbound,
             desk,
@@ -245,7 +250,11 @@ impl Link {
         self.poll_pressure();
         let generation = self.outbound.opened();
         self.model.opened();
-        let wire = Wire::new(self.plan.framing, self.plan.frame_limit, self.plan.room);
+        let wire = Wire::new(
+            self.plan.framing.clone(),
+            self.plan.frame_limit,
+            self.plan.room,
+        );
         self.wires.push(wire);
         assert_eq!(generation, self.wires.len() as u64);
         self.driver.awaits_writable = false;

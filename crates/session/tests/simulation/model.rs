@@ -17,8 +17,9 @@ use tautline_session::{
 pub(crate) struct Message {
     pub(crate) peer: PeerId,
     pub(crate) payload: Vec<u8>,
-    /// As it goes to the wire.
+    /// As it goes to the wire; empty if its framing cannot carry it.
     pub(crate) encoded: Vec<u8>,
+    pub(crate) unframeable: bool,
     /// Bytes of it that are written.
     pub(crate) written: usize,
 }
@@ -93,11 +94,22 @@ pub(crate) struct Total {
     pub(crate) held_bytes: Rc<Cell<u64>>,
 }
 
+/// What is too large for good.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Longest {
+    /// Longest payload.
+    pub(crate) frame_bytes: usize,
+    /// Longest encoding.
+    pub(crate) room_bytes: usize,
+    /// Longest payload that always fits: what others are told.
+    pub(crate) told_bytes: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) strategy: Strategy,
     pub(crate) limit: Tally,
-    pub(crate) payload_limit: usize,
+    pub(crate) longest: Longest,
     pub(crate) shared: bool,
     pub(crate) total: Option<Total>,
     pub(crate) stage: Stage,
@@ -122,14 +134,14 @@ impl Model {
     pub(crate) fn new(
         strategy: Strategy,
         limit: Tally,
-        payload_limit: usize,
+        longest: Longest,
         shared: bool,
         total: Option<Total>,
     ) -> Self {
         Self {
             strategy,
             limit,
-            payload_limit,
+            longest,
             shared,
             total,
             stage: Stage::NotOpen,

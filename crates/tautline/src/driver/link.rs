@@ -137,7 +137,7 @@ impl LinkDriver {
     ) -> Self {
         Self {
             audience: Audience::new(shared, handler),
-            inbound: Inbound::new(options.framing, options.frame_limit_bytes),
+            inbound: options.inbound(),
             options,
             stage,
             outlet: None,

@@ -13,6 +13,7 @@ mod closing;
 mod crowd;
 mod datagrams;
 mod direct;
+mod framing;
 mod life;
 mod limits;
 mod options;

@@ -10,16 +10,16 @@ use super::{Expected, Hand, Message, Model, Stage, Waiter, sum};
 
 impl Model {
     /// What must become of an offer; evicts. Whoever was accepted then goes through `accept`.
-    pub(crate) fn offer(
-        &mut self,
-        encoded_bytes: usize,
-        payload_bytes: usize,
-        peer: PeerId,
-        call: Call,
-        caller: Caller,
-    ) -> Expected {
-        if payload_bytes > self.payload_limit {
-            let limit_bytes = self.payload_limit;
+    pub(crate) fn offer(&mut self, message: &Message, call: Call, caller: Caller) -> Expected {
+        let (encoded_bytes, peer) = (message.encoded.len(), message.peer);
+        let limit_bytes = self.longest.told_bytes;
+        if message.payload.len() > self.longest.frame_bytes {
+            return Expected::Refused(Refusal::TooLarge { limit_bytes });
+        }
+        if message.unframeable {
+            return Expected::Refused(Refusal::Unframeable);
+        }
+        if encoded_bytes > self.longest.room_bytes {
             return Expected::Refused(Refusal::TooLarge { limit_bytes });
         }
         match self.stage {
@@ -61,13 +61,13 @@ impl Model {
     }
 
     /// Room was found for it: it is queued, or its sender has it in hand.
-    pub(crate) fn accept(&mut self, message: Message, offer: Offer) {
+    pub(crate) fn accept(&mut self, message: Message, offer: &Offer) {
         let tally = message.tally();
         self.each_account(message.peer, |account| account.accepted += tally);
         let waiting = self.waiting();
         self.peak.messages = self.peak.messages.max(waiting.messages + 1);
         self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
-        if matches!(offer, Offer::WriteNow(_)) {
+        if matches!(offer, Offer::WriteNow(_) | Offer::WriteTaken(_)) {
             assert!(
                 self.hand.is_none() && self.queue.is_empty(),
                 "two writers, or past those that wait"

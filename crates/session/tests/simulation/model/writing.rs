@@ -46,10 +46,11 @@ impl Model {
     }
 
     pub(crate) fn settle_stream(&mut self, written_bytes: usize) {
+        let queued = self.hand.as_ref().is_some_and(|hand| !hand.direct);
         let Some(mut messages) = self.back_from_writing() else {
             return;
         };
-        let left = self.write(&mut messages, written_bytes, true);
+        let left = self.write(&mut messages, written_bytes, queued);
         assert_eq!(left, 0, "more was written than there was");
         self.put_back(messages);
     }
