@@ -35,7 +35,7 @@ impl Outcome {
 /// Reads the stream in pieces of these lengths, whatever is left in one piece; where `pauses` says
 /// so, keeps what is left of a read after a frame and goes on from there before the next read.
 fn receive(case: &Case, stream: &[u8], pieces: &[usize], pauses: &[bool]) -> Outcome {
-    let mut inbound = Inbound::new(case.framing.clone(), FRAME_LIMIT, case.on_bad_frame);
+    let mut inbound = Inbound::new(case.framing.clone(), case.limit_bytes, case.on_bad_frame);
     let mut outcome = Outcome::default();
     let mut pauses = pauses.iter().copied();
     let mut left = stream;
@@ -72,6 +72,7 @@ fn receive(case: &Case, stream: &[u8], pieces: &[usize], pauses: &[bool]) -> Out
 struct Case {
     framing: Framing,
     on_bad_frame: Option<OnBadFrame>,
+    limit_bytes: usize,
 }
 
 impl Case {
@@ -180,6 +181,16 @@ fn cases() -> impl Strategy<Value = Case> {
     (framings(), prop::sample::select(outcomes)).prop_map(|(framing, on_bad_frame)| Case {
         framing,
         on_bad_frame,
+        limit_bytes: FRAME_LIMIT,
+    })
+}
+
+/// With limits that noise passes.
+fn cases_with_any_limit() -> impl Strategy<Value = Case> {
+    let limits = prop::sample::select(vec![1, 2, 7, 60, FRAME_LIMIT]);
+    (cases(), limits).prop_map(|(case, limit_bytes)| Case {
+        limit_bytes,
+        ..case
     })
 }
 
@@ -299,6 +310,7 @@ proptest! {
         let case = Case {
             framing: Framing::LengthPrefix { width, order },
             on_bad_frame: None,
+            limit_bytes: FRAME_LIMIT,
         };
         let (mut stream, _) = encode(&case.framing, &payloads);
         stream.extend_from_slice(&case.framing.header(announced));
@@ -312,18 +324,18 @@ proptest! {
 
     #[test]
     fn bytes_of_no_meaning_yield_the_same_however_they_are_cut(
-        case in cases(),
+        case in cases_with_any_limit(),
         stream in noise(),
         pieces in pieces(),
         pauses in pauses(),
     ) {
         let mut whole = receive(&case, &stream, &[], &[]);
         let mut cut = receive(&case, &stream, &pieces, &pauses);
-        let bound = case.framing.encoded_limit_bytes(FRAME_LIMIT);
+        let bound = case.framing.encoded_limit_bytes(case.limit_bytes);
         // One more may stand there where a carriage return is stripped.
         prop_assert!(whole.most_kept_bytes <= bound + 1);
         prop_assert!(cut.most_kept_bytes <= bound + 1);
-        prop_assert!(cut.frames().iter().all(|frame| frame.len() <= FRAME_LIMIT));
+        prop_assert!(cut.frames().iter().all(|frame| frame.len() <= case.limit_bytes));
         (whole.most_kept_bytes, cut.most_kept_bytes) = (0, 0);
         prop_assert_eq!(whole, cut);
     }
@@ -358,7 +370,7 @@ proptest! {
         pieces in pieces(),
         pauses in pauses(),
     ) {
-        let raw = Case { framing: Framing::Raw, on_bad_frame: None };
+        let raw = Case { framing: Framing::Raw, on_bad_frame: None, limit_bytes: FRAME_LIMIT };
         let outcome = receive(&raw, &stream, &pieces, &pauses);
         let mut expected = Vec::new();
         let mut left = &stream[..];

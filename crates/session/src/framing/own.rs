@@ -92,7 +92,8 @@ pub trait Framer: fmt::Debug + Send + Sync {
 
     /// Looks for one frame at the start of `bytes`, which is not empty.
     ///
-    /// The same has to come out however much of the stream stands behind a whole frame. If a call
+    /// The same has to come out however much of the stream stands behind a whole frame; no more is
+    /// shown than the longest frame of the limit has. If a call
     /// before said that what stood here was incomplete, it had the first `examined_bytes` of these:
     /// who searches for a mark need not begin again at the front. A framing that transforms its
     /// payload puts it into `decoded`, which is empty, and says [`Found::Decoded`].
@@ -175,6 +176,9 @@ impl OwnFraming {
     ) -> Sighting {
         let longest = limit_bytes.saturating_add(self.0.overhead_limit_bytes(limit_bytes));
         decoded.clear();
+        // Never more than a frame of the limit has: what becomes of a longer one may not depend on how
+        // much of it is there already.
+        let bytes = &bytes[..bytes.len().min(longest)];
         let there_bytes = bytes.len();
         let found = self.0.parse(bytes, examined_bytes, limit_bytes, decoded);
         let (frame_bytes, payload_bytes) = match found {

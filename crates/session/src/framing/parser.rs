@@ -112,7 +112,7 @@ impl Parser {
             panic!("{why}");
         }
         Self {
-            on_bad_frame: on_bad_frame.unwrap_or(framing.default_on_bad_frame()),
+            on_bad_frame: on_bad_frame.unwrap_or_else(|| framing.default_on_bad_frame()),
             framing,
             limit_bytes,
             passing: Passing::Nothing,

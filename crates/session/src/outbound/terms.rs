@@ -65,10 +65,6 @@ pub enum Caller {
 /// The answer to an offer.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a message on its way to the kernel is no place to allocate"
-)]
 pub enum Offer {
     /// Accepted: the caller writes [`Token::header`] and the message now, then calls
     /// [`Outbound::settle_direct`](crate::Outbound::settle_direct).

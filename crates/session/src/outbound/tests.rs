@@ -2,6 +2,7 @@
 
 mod delay;
 mod eviction;
+mod framed;
 mod life;
 mod limits;
 mod pressure;

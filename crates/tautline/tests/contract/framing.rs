@@ -373,7 +373,7 @@ fn bad_streams() -> Vec<Bad> {
 }
 
 fn closes(framing: &Framing, outcome: Option<OnBadFrame>) -> bool {
-    outcome.unwrap_or(framing.default_on_bad_frame()) == OnBadFrame::Close
+    outcome.unwrap_or_else(|| framing.default_on_bad_frame()) == OnBadFrame::Close
 }
 
 fn a_bad_frame_has_the_outcome_that_was_chosen(transport: Transport) {
