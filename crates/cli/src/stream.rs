@@ -37,6 +37,11 @@ pub(crate) struct StreamCommand {
     #[arg(long, value_name = "STRATEGY", default_value = "reliable", value_parser = values::strategy)]
     strategy: Strategy,
 
+    /// Give up what has waited longer than this in the link's queue, instead of sending it late; not
+    /// with reliable [default: nothing]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = values::duration)]
+    max_queue_delay: Option<Duration>,
+
     /// Bytes of a message, framing not counted: 16 to 1048572 over tcp and uds, 32 to 65507 over udp; Ki
     /// and Mi are binary
     #[arg(
@@ -111,6 +116,7 @@ impl StreamCommand {
             addresses: self.addresses.clone(),
             sizes: self.size.clone(),
             strategy: self.strategy,
+            max_queue_delay: self.max_queue_delay,
             rate_hz: self.rate,
             duration: self.duration,
             placement: self.place.plan(),
@@ -181,8 +187,12 @@ fn interval_line(look: &Look) -> String {
     } else {
         "-".to_owned()
     };
+    let too_old = match look.too_old {
+        0 => String::new(),
+        messages => format!("too old {messages}  "),
+    };
     format!(
-        "{}  {:.1}-{:.1} s  accepted {}  refused {}  evicted {}  {rate} MiB/s  waiting {:.1} KiB",
+        "{}  {:.1}-{:.1} s  accepted {}  refused {}  evicted {}  {too_old}{rate} MiB/s  waiting {:.1} KiB",
         look.cell,
         look.from.as_secs_f64(),
         look.to.as_secs_f64(),

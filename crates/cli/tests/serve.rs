@@ -150,10 +150,14 @@ fn a_port_in_use_is_explained() {
     let address = format!("tcp://{}", taken.local_addr().unwrap());
     let finished = Program::new("serve", &[&address]).run().ended_with(3);
     assert_eq!(finished.stdout, "");
+    // Held by this test.
+    let id = std::process::id();
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let name = name.trim_end();
     assert_eq!(
         finished.stderr,
         format!(
-            "tautline: listen on {address}: address in use: another process listens there; choose \
+            "tautline: listen on {address}: bind: address in use: held by {name} (pid {id}); choose \
              another port, or 0 for a free one\n"
         )
     );

@@ -44,6 +44,35 @@ fn a_stream_is_a_page_and_a_document() {
 }
 
 #[test]
+fn what_waited_too_long_is_counted_apart() {
+    let serving = Serving::start("serve tcp://127.0.0.1:0");
+    let words = format!(
+        "stream {} --strategy keeplatest --max-queue-delay 50us --size 1Ki -t 0.2 --json -",
+        serving.addresses[0]
+    );
+    let finished = Program::new(&words, &[]).run().ended_with(0);
+    let document = json(&finished.stdout);
+    let row = &document["stream"][0];
+    assert_eq!(row["max_queue_delay_ns"], 50_000);
+    let of = |key: &str| row[key].as_u64().unwrap();
+    let gone = of("evicted") + of("too_old") + of("discarded");
+    assert_eq!(of("accepted"), gone + of("delivered") + of("lost"));
+    assert!(of("too_old") > 0, "{row}");
+    assert_eq!(row["accounting_closes"], true);
+    assert!(finished.stderr.contains(", none queued above 50"));
+    assert!(finished.stderr.contains("too old "));
+    for delay in ["1ms", "0s"] {
+        let words = format!("stream {} --max-queue-delay {delay}", serving.addresses[0]);
+        let refused = Program::new(&words, &[]).run().ended_with(2);
+        assert!(
+            refused.stderr.contains("--max-queue-delay: "),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn a_gate_that_fails_is_status_1() {
     let serving = Serving::start("serve udp://127.0.0.1:0");
     let words = format!(

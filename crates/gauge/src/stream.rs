@@ -67,6 +67,8 @@ pub struct Look {
     pub refused: u64,
     /// Accepted messages that made room for fresher ones.
     pub evicted: u64,
+    /// Accepted messages that were given up for their age.
+    pub too_old: u64,
     /// Messages of which the kernel has the last byte.
     pub written: u64,
     /// Encoded bytes that wait or are in flight at its end.

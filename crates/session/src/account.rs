@@ -73,6 +73,8 @@ impl SubAssign for Tally {
 pub struct Discarded {
     /// Made room for a fresher one (keeplatest).
     pub evicted: Tally,
+    /// Waited longer than `max_queue_delay`.
+    pub too_old: Tally,
     /// The connection they were accepted for was lost.
     pub connection_lost: Tally,
     /// The link was closed or aborted with them waiting.
@@ -96,7 +98,7 @@ impl Discarded {
 
     /// All causes together.
     pub fn total(&self) -> Tally {
-        self.evicted + self.connection_lost + self.closed + self.failed
+        self.evicted + self.too_old + self.connection_lost + self.closed + self.failed
     }
 }
 
@@ -122,6 +124,9 @@ pub struct SendStatistics {
     pub refused: Tally,
     /// Most that ever waited or was in flight, each of the two by itself.
     pub peak: Tally,
+    /// Of the accepted, how many were no messages but heartbeats. They are in all other counters too,
+    /// with 9 bytes of payload each.
+    pub heartbeats: u64,
     /// Crossings of high and low water, both counted.
     pub pressure_crossings: u64,
     /// Sends that had to wait for room.
@@ -142,11 +147,13 @@ impl SendStatistics {
         self.written_payload_bytes += other.written_payload_bytes;
         self.waiting += other.waiting;
         self.discarded.evicted += other.discarded.evicted;
+        self.discarded.too_old += other.discarded.too_old;
         self.discarded.connection_lost += other.discarded.connection_lost;
         self.discarded.closed += other.discarded.closed;
         self.discarded.failed += other.discarded.failed;
         self.refused += other.refused;
         self.peak = self.peak.max(other.peak);
+        self.heartbeats += other.heartbeats;
         self.pressure_crossings += other.pressure_crossings;
         self.waits += other.waits;
         self.direct_writes += other.direct_writes;
@@ -171,11 +178,22 @@ pub(crate) struct Account {
     pub(crate) written: Tally,
     /// Of the written messages.
     pub(crate) framing_bytes: u64,
+    /// When the kernel last took something, to within a write; 0 before that.
+    pub(crate) last_written_ns: u64,
     pub(crate) discarded: Discarded,
     pub(crate) refused: Tally,
 }
 
 impl Account {
+    /// The kernel took this much, at the time that was read anyway when the writer was back.
+    #[inline]
+    pub(crate) fn wrote(&mut self, written: Tally, at_ns: u64) {
+        self.written += written;
+        if !written.is_zero() {
+            self.last_written_ns = at_ns;
+        }
+    }
+
     /// Accepted, and neither written nor discarded yet.
     #[inline]
     pub(crate) fn waiting(&self) -> Tally {

@@ -283,6 +283,18 @@ impl Block {
         Some((message.peer, Tally::one(message.bytes as usize)))
     }
 
+    /// When the first message that is not begun was queued, if times are kept for each.
+    pub(crate) fn oldest_ns(&mut self) -> Option<u64> {
+        self.skip_taken_out();
+        let index = self.head + usize::from(self.is_cut());
+        self.messages.get(index)?;
+        self.stamps[self.head_stamp..]
+            .iter()
+            .take_while(|stamp| stamp.first as usize <= index)
+            .last()
+            .map(|stamp| stamp.at_ns)
+    }
+
     /// Takes out the front message, which is not partly written.
     pub(crate) fn evict_front(&mut self) -> Option<(PeerId, Tally)> {
         debug_assert!(!self.is_cut());

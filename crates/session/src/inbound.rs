@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::control::{self, Heard};
 use crate::framing::{FrameFault, Framing, OnBadFrame, Parser, Step};
 
 /// Finds the frames in what one connection receives.
@@ -15,6 +16,9 @@ use crate::framing::{FrameFault, Framing, OnBadFrame, Parser, Step};
 #[derive(Debug)]
 pub struct Inbound {
     parser: Parser,
+    /// Bytes of the prefix that marks control frames, where the peer may send some.
+    control_prefix_bytes: Option<usize>,
+    heard: Heard,
     /// Bytes of earlier reads that are not delivered yet, from `start` on.
     carry: Vec<u8>,
     start: usize,
@@ -33,9 +37,24 @@ impl Inbound {
     ) -> Self {
         Self {
             parser: Parser::new(framing, frame_limit_bytes, on_bad_frame),
+            control_prefix_bytes: None,
+            heard: Heard::default(),
             carry: Vec::new(),
             start: 0,
         }
+    }
+
+    /// The peer may send control frames, which are no messages: see [`heard`](Self::heard). For a
+    /// length prefix only.
+    #[must_use]
+    pub const fn with_control(mut self) -> Self {
+        self.control_prefix_bytes = Some(self.parser.framing().header_bytes());
+        self
+    }
+
+    /// The control frames among the messages since the last time.
+    pub fn heard(&mut self) -> Heard {
+        std::mem::take(&mut self.heard)
     }
 
     /// Takes what one read returned. `bytes` may be empty, to go on after a pause.
@@ -67,6 +86,18 @@ impl Inbound {
     /// [kept](Self::kept_bytes) is a frame cut short.
     pub fn end(&mut self) -> Option<FrameFault> {
         self.parser.end()
+    }
+
+    /// What stands at the start of these bytes, with what only drivers say among it.
+    #[inline]
+    fn step(parser: &mut Parser, control_prefix_bytes: Option<usize>, bytes: &[u8]) -> Step {
+        if let Some(prefix_bytes) = control_prefix_bytes
+            && !parser.is_passing()
+            && let Some(step) = control::step(prefix_bytes, bytes)
+        {
+            return step;
+        }
+        parser.next(bytes)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -111,11 +142,14 @@ impl Frames<'_> {
     )]
     #[inline]
     pub fn next(&mut self) -> Option<Result<&[u8], FrameFault>> {
-        match self.locate()? {
-            Ok(Place::Bytes(range)) => Some(Ok(&self.bytes[range])),
-            Ok(Place::Carry(range)) => Some(Ok(&self.inbound.carry[range])),
-            Ok(Place::Decoded) => Some(Ok(self.inbound.parser.decoded())),
-            Err(fault) => Some(Err(fault)),
+        loop {
+            match self.locate()? {
+                Ok(place) if self.is_control(&place) => {}
+                Ok(Place::Bytes(range)) => return Some(Ok(&self.bytes[range])),
+                Ok(Place::Carry(range)) => return Some(Ok(&self.inbound.carry[range])),
+                Ok(Place::Decoded) => return Some(Ok(self.inbound.parser.decoded())),
+                Err(fault) => return Some(Err(fault)),
+            }
         }
     }
 
@@ -124,6 +158,25 @@ impl Frames<'_> {
         if self.at < self.bytes.len() {
             self.inbound.keep(&self.bytes[self.at..]);
         }
+    }
+
+    /// Whether a frame is no message but for us; then it is taken note of and passed.
+    #[inline]
+    fn is_control(&mut self, place: &Place) -> bool {
+        let Some(prefix_bytes) = self.inbound.control_prefix_bytes else {
+            return false;
+        };
+        let (bytes, range) = match place {
+            Place::Carry(range) => (&self.inbound.carry[..], range),
+            Place::Bytes(range) => (self.bytes, range),
+            Place::Decoded => return false,
+        };
+        let header = &bytes[range.start - prefix_bytes..range.start];
+        let Some(control) = control::read(header, &bytes[range.clone()]) else {
+            return false;
+        };
+        self.inbound.heard.note(control);
+        true
     }
 
     #[inline]
@@ -136,7 +189,8 @@ impl Frames<'_> {
         self.inbound.forget();
         loop {
             let left = &self.bytes[self.at..];
-            match self.inbound.parser.next(left) {
+            let control = self.inbound.control_prefix_bytes;
+            match Inbound::step(&mut self.inbound.parser, control, left) {
                 Step::Frame {
                     header_bytes,
                     payload_bytes,
@@ -178,8 +232,10 @@ impl Frames<'_> {
                 parser,
                 carry,
                 start,
+                control_prefix_bytes,
+                ..
             } = &mut *self.inbound;
-            match parser.next(&carry[*start..]) {
+            match Inbound::step(parser, *control_prefix_bytes, &carry[*start..]) {
                 Step::Frame {
                     header_bytes,
                     payload_bytes,
@@ -213,6 +269,7 @@ impl Frames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Control;
 
     fn collect(inbound: &mut Inbound, bytes: &[u8], into: &mut Vec<Vec<u8>>) {
         let mut frames = inbound.frames(bytes);
@@ -240,6 +297,38 @@ mod tests {
                 assert_eq!(inbound.kept_bytes(), 0);
             }
         }
+    }
+
+    #[test]
+    fn control_frames_are_heard_and_not_handed_out_wherever_the_input_is_cut() {
+        let mut stream = b"\0\0\0\x03abc".to_vec();
+        for control in [Control::Ping(7), Control::Pong(9), Control::Ping(8)] {
+            stream.extend([0xff; 4]);
+            stream.extend(control.encode());
+        }
+        stream.extend(b"\0\0\0\x01z");
+        for cut in 0..=stream.len() {
+            let mut inbound = Inbound::new(Framing::length_prefix(), 16, None).with_control();
+            let mut frames = Vec::new();
+            collect(&mut inbound, &stream[..cut], &mut frames);
+            collect(&mut inbound, &stream[cut..], &mut frames);
+            assert_eq!(frames, [b"abc".to_vec(), b"z".to_vec()], "cut at {cut}");
+            let heard = inbound.heard();
+            assert_eq!((heard.ping, heard.pong), (Some(8), Some(9)));
+            assert_eq!(heard.frames, 3);
+            assert_eq!(inbound.heard(), Heard::default());
+            assert_eq!(inbound.kept_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn without_control_frames_their_mark_is_a_length_like_any_other() {
+        let mut inbound = Inbound::new(Framing::length_prefix(), 16, None);
+        let mut frames = inbound.frames(&[0xff; 13]);
+        assert!(matches!(
+            frames.next(),
+            Some(Err(FrameFault::TooLarge { .. }))
+        ));
     }
 
     #[test]

@@ -12,29 +12,37 @@
 mod account;
 mod block;
 mod budget;
+mod control;
 mod delay;
 mod framing;
+mod heartbeat;
+mod idle;
 mod inbound;
 mod outbound;
 mod peers;
 mod pressure;
 mod queue;
+mod reconnect;
 mod strategy;
 mod waiters;
 
 pub use account::{Discarded, SendStatistics, Tally};
 pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
+pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
 pub use framing::{
     ByteOrder, Encoded, Found, FrameFault, Framer, Framing, Header, Lines, OnBadFrame, OwnFraming,
     Parser, Pattern, PrefixWidth, Step, Unframeable,
 };
+pub use heartbeat::{Heartbeat, HeartbeatRtt, Pulse};
+pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
 pub use outbound::{
     Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
     Stopped, Surroundings, Taken, Token,
 };
 pub use pressure::Pressure;
+pub use reconnect::{FirstAttempt, Next, Reconnect, Retries};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use waiters::{Ticket, TicketState};

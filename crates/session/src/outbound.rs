@@ -4,6 +4,8 @@
 //! settles what the kernel made of them, so that nothing is locked in between and a connection may
 //! end, or another begin, while a write is under way.
 
+mod control;
+mod freshness;
 mod hot;
 mod offer;
 mod settle;
@@ -37,8 +39,8 @@ pub use terms::{
 /// [`poll_ticket`](Self::poll_ticket) until `None` (whom to wake), and on the driver
 /// [`poll_pressure`](Self::poll_pressure) once.
 ///
-/// Its rooms: `terms` has the words, `offer` the way in, `settle` the way out, and this file what
-/// holds them: the lives of connections and peers, the outputs and the counters.
+/// Its rooms: `terms` has the words, `offer` the way in, `freshness` what is given up on the way,
+/// `settle` the way out, and this file what holds them: the lives of connections and peers, the outputs and the counters.
 #[derive(Debug)]
 pub struct Outbound {
     strategy: Strategy,
@@ -52,6 +54,8 @@ pub struct Outbound {
     payload_limit_bytes: usize,
     /// Where the user's own framing encodes a message, whose length nobody knows before.
     scratch: Vec<u8>,
+    /// A message that waited longer is given up.
+    max_queue_delay_ns: Option<u64>,
     stage: Stage,
     generation: u64,
     queue: SendQueue,
@@ -72,6 +76,7 @@ pub struct Outbound {
     account: Account,
     peers: Option<Peers>,
     peak: Tally,
+    heartbeats: u64,
     waits: u64,
     direct_writes: u64,
     write_calls: u64,
@@ -123,9 +128,13 @@ impl Outbound {
             payload_limit_bytes: frame_limit_bytes.min(framing.payload_within(room_bytes)),
             framing,
             scratch: Vec::new(),
+            max_queue_delay_ns: options.max_queue_delay_ns,
             stage: Stage::NotOpen,
             generation: 0,
-            queue: SendQueue::new(writer_share(options.strategy, limit)),
+            queue: SendQueue::new(
+                writer_share(options.strategy, limit),
+                options.max_queue_delay_ns.is_some(),
+            ),
             writer: Writer::Nobody,
             in_flight: Tally::default(),
             severed: None,
@@ -138,6 +147,7 @@ impl Outbound {
             account: Account::default(),
             peers: options.shared.then(Peers::default),
             peak: Tally::default(),
+            heartbeats: 0,
             waits: 0,
             direct_writes: 0,
             write_calls: 0,
@@ -197,8 +207,8 @@ impl Outbound {
         }
         // Whoever ends the connection is the driver.
         self.scheduled = false;
-        let share = self.queue.share();
-        let mut queue = std::mem::replace(&mut self.queue, SendQueue::new(share));
+        let successor = self.queue.successor();
+        let mut queue = std::mem::replace(&mut self.queue, successor);
         let mut given_up = Tally::default();
         queue.clear(surroundings, |peer, tally| {
             given_up += tally;
@@ -272,6 +282,16 @@ impl Outbound {
         self.generation
     }
 
+    /// When the kernel last took something, of the whole queue or for one of its peers; 0 for never. To
+    /// within a write, and not known on a direct link, which is spared the clock.
+    pub fn last_written_ns(&self, peer: PeerId) -> u64 {
+        let of_peer = self.peers.as_ref().map(|peers| peers.account(peer));
+        match of_peer {
+            None => self.account.last_written_ns,
+            Some(account) => account.map_or(0, |account| account.last_written_ns),
+        }
+    }
+
     /// Whether room also depends on a total that other queues share.
     pub const fn shares_total(&self) -> bool {
         self.budget.is_some()
@@ -299,6 +319,7 @@ impl Outbound {
     pub fn statistics(&self) -> SendStatistics {
         SendStatistics {
             peak: self.peak,
+            heartbeats: self.heartbeats,
             pressure_crossings: self.pressure.crossings(),
             waits: self.waits,
             direct_writes: self.direct_writes,

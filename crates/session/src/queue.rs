@@ -16,13 +16,16 @@ pub(crate) struct SendQueue {
     blocks: VecDeque<Block>,
     tally: Tally,
     group: Group,
+    /// The clock is read for each message: the age of each decides what becomes of it.
+    times_each: bool,
 }
 
 impl SendQueue {
     /// A queue whose blocks hold no more than `share`, or one message.
-    pub(crate) fn new(share: Tally) -> Self {
+    pub(crate) fn new(share: Tally, times_each: bool) -> Self {
         Self {
             share,
+            times_each,
             started: None,
             blocks: VecDeque::new(),
             tally: Tally::default(),
@@ -30,8 +33,9 @@ impl SendQueue {
         }
     }
 
-    pub(crate) const fn share(&self) -> Tally {
-        self.share
+    /// An empty queue with the same rules.
+    pub(crate) fn successor(&self) -> Self {
+        Self::new(self.share, self.times_each)
     }
 
     #[inline]
@@ -47,7 +51,7 @@ impl SendQueue {
     /// Whether the clock has to be read for the next message.
     #[inline]
     pub(crate) const fn wants_time(&self) -> bool {
-        self.is_empty() || self.group.is_full()
+        self.times_each || self.is_empty() || self.group.is_full()
     }
 
     /// Appends the message of this length that `push` puts into a block; with the time if
@@ -128,16 +132,28 @@ impl SendQueue {
             })
     }
 
+    /// When the oldest untouched message was queued; only where the clock is read for each.
+    pub(crate) fn oldest_ns(&mut self, surroundings: &impl Surroundings) -> Option<u64> {
+        self.drop_empty_front(surroundings);
+        let mut blocks = self.blocks.iter_mut();
+        // In the first block there may be none but the message that is partly written.
+        let first = blocks.next()?;
+        first.oldest_ns().or_else(|| blocks.next()?.oldest_ns())
+    }
+
     /// Takes the oldest untouched message out.
-    pub(crate) fn evict_oldest(&mut self, surroundings: &impl Surroundings) -> Option<Tally> {
+    pub(crate) fn evict_oldest(
+        &mut self,
+        surroundings: &impl Surroundings,
+    ) -> Option<(PeerId, Tally)> {
         if self.blocks.front().is_some_and(Block::is_cut) {
             self.set_started_aside(surroundings);
         }
         let front = self.blocks.front_mut()?;
-        let (_, evicted) = front.evict_front()?;
+        let (peer, evicted) = front.evict_front()?;
         self.tally -= evicted;
         self.drop_empty_front(surroundings);
-        Some(evicted)
+        Some((peer, evicted))
     }
 
     /// Takes the oldest message to `peer` out. Walks the queue from the front, where it usually is.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, DirectWrite, Discard, Encoded, Header, Offer, Outbound, PeerId, Pressure,
-    Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    Call, Caller, Control, DirectWrite, Discard, Encoded, Header, Offer, Outbound, PeerId,
+    Pressure, Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
 use crate::sync::{Condvar, Mutex, MutexGuard, is_past, lock, wait_until};
-use crate::transport::is_transient;
+use crate::transport::{is_shortage, is_transient};
 
 /// Where bytes leave: a socket, or in the models something that remembers them. Never blocks.
 pub(crate) trait Outlet {
@@ -75,8 +75,10 @@ pub(crate) enum Drained {
     Idle,
     /// The turn's share is written and more waits.
     More,
-    /// The kernel has no room.
+    /// The kernel has no room, and will tell when it has.
     Blocked,
+    /// The kernel has no memory, and will not tell when it has: the socket may have room all the time.
+    Short,
     /// The connection is broken; what was taken is back in the queue.
     Broken(io::Error),
 }
@@ -272,6 +274,27 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
+    /// How long ago the kernel last took something; for what was never sent to, since long before.
+    pub(crate) fn written_ago(&self, peer: PeerId) -> Duration {
+        let last_ns = self.read(|outbound| outbound.last_written_ns(peer));
+        Duration::from_nanos(self.home.now_ns().saturating_sub(last_ns))
+    }
+
+    /// Queues a frame of the driver's own, who writes it next; whether it is in.
+    pub(crate) fn offer_control(&self, control: Control) -> bool {
+        lock(&self.state)
+            .outbound
+            .offer_control(control, &self.home)
+    }
+
+    /// Gives up what has waited too long; returns how long until the next would have.
+    pub(crate) fn give_up_too_old(&self) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        let next = state.outbound.give_up_too_old(&self.home);
+        self.publish(state);
+        next
+    }
+
     pub(crate) fn poll_pressure(&self) -> Option<Pressure> {
         lock(&self.state).outbound.poll_pressure()
     }
@@ -286,16 +309,22 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 _ => state.outbound.take_more(caller, &self.home),
             };
             let Some(taken) = taken else {
+                // All that waited may have been too old, and somebody may wait for that room.
+                self.publish(state);
                 return Drained::Idle;
             };
             let outlet = state.outlet.clone();
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, failed) = self.write_taken(outlet, taken, Writer::Drain);
-            if failed {
-                let why = lock(&self.state).broken.take();
-                return Drained::Broken(why.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into()));
+            let (settled, trouble) = self.write_taken(outlet, taken, Writer::Drain);
+            match trouble {
+                Some(Trouble::Broken(error)) => {
+                    let first = lock(&self.state).broken.take();
+                    return Drained::Broken(first.unwrap_or(error));
+                }
+                Some(Trouble::Short) => return Drained::Short,
+                None => {}
             }
             if settled.blocked {
                 return Drained::Blocked;
@@ -343,29 +372,36 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         self.write_taken(outlet, taken, Writer::Sender);
     }
 
-    /// Returns whether the connection is broken, too; why is noted.
-    fn write_taken(&self, outlet: Arc<O>, taken: Taken, writer: Writer) -> (Settled, bool) {
+    fn write_taken(
+        &self,
+        outlet: Arc<O>,
+        taken: Taken,
+        writer: Writer,
+    ) -> (Settled, Option<Trouble>) {
         if outlet.is_datagram() {
-            let (sent, stopped) = write_datagrams(&*outlet, &taken);
+            let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
             drop(outlet);
             let settle = |state: &mut State<O>| {
                 state
                     .outbound
                     .settle_datagrams(taken, sent, stopped, &self.home)
             };
-            return (self.settle(writer, settle), false);
+            return (self.settle(writer, settle), trouble);
         }
-        let (written_bytes, broken) = write_stream(&*outlet, taken.bytes());
+        let (written_bytes, mut trouble) = write_stream(&*outlet, taken.bytes());
         drop(outlet);
-        let failed = broken.is_some();
         let settle = |state: &mut State<O>| {
-            // What a sender was told before says more than what this write was told.
-            state.broken = state.broken.take().or(broken);
+            if writer == Writer::Sender
+                && let Some(Trouble::Broken(error)) =
+                    trouble.take_if(|trouble| matches!(trouble, Trouble::Broken(_)))
+            {
+                state.broken = Some(error);
+            }
             state
                 .outbound
                 .settle_stream(taken, written_bytes, &self.home)
         };
-        (self.settle(writer, settle), failed)
+        (self.settle(writer, settle), trouble)
     }
 
     fn settle(&self, writer: Writer, settle: impl FnOnce(&mut State<O>) -> Settled) -> Settled {
@@ -515,6 +551,15 @@ mod tests;
 /// How often a wait looks whether a total shared with other links has room.
 const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
 
+/// What is wrong where a write did not go as far as it could.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The kernel has no memory: see [`Drained::Short`].
+    Short,
+    /// The connection is broken.
+    Broken(io::Error),
+}
+
 /// One message, and why the connection is broken, if it is: the driver meets that when it writes on.
 pub(crate) fn write_one(
     outlet: &impl Outlet,
@@ -535,27 +580,35 @@ pub(crate) fn write_one(
     }
 }
 
-pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<io::Error>) {
+pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<Trouble>) {
     if bytes.is_empty() {
         return (0, None);
     }
     match outlet.write(&[], bytes, PeerId::SOLE) {
         Ok(written_bytes) => (written_bytes, None),
+        Err(error) if is_shortage(&error) => (0, Some(Trouble::Short)),
         Err(error) if is_transient(&error) => (0, None),
-        Err(error) => (0, Some(error)),
+        Err(error) => (0, Some(Trouble::Broken(error))),
     }
 }
 
-pub(crate) fn write_datagrams(outlet: &impl Outlet, taken: &Taken) -> (usize, Stopped) {
+/// How many are sent, and why not all.
+pub(crate) fn write_datagrams(
+    outlet: &impl Outlet,
+    taken: &Taken,
+) -> (usize, Stopped, Option<Trouble>) {
     let mut sent = 0;
     for datagram in taken.datagrams() {
         match outlet.write(&[], datagram.payload, datagram.peer) {
             Ok(_) => sent += 1,
-            Err(error) if is_transient(&error) => return (sent, Stopped::WouldBlock),
-            Err(_) => return (sent, Stopped::Failed),
+            Err(error) if is_transient(&error) => {
+                let trouble = is_shortage(&error).then_some(Trouble::Short);
+                return (sent, Stopped::WouldBlock, trouble);
+            }
+            Err(_) => return (sent, Stopped::Failed, None),
         }
     }
-    (sent, Stopped::AtEnd)
+    (sent, Stopped::AtEnd, None)
 }
 
 pub(crate) const fn refused(refusal: Refusal) -> SendError {

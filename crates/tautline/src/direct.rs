@@ -3,6 +3,7 @@
 //! The fastest request and reply, and what the instrument measures with. There is no queue but one
 //! message that the kernel did not take whole.
 
+mod connecting;
 mod listener;
 mod receiving;
 mod sending;
@@ -18,7 +19,7 @@ use crate::address::Address;
 use crate::error::{Error, RecvError, SendError};
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
-use crate::statistics::LinkStatistics;
+use crate::statistics::{ConnectionStatistics, LinkStatistics};
 use crate::transport::Socket;
 
 pub use listener::DirectListener;
@@ -54,6 +55,7 @@ use receiving::Receiving;
 pub struct DirectLink {
     sending: Replies,
     receiving: Receiving,
+    connections: ConnectionStatistics,
 }
 
 /// A received message, and the way to answer it without copying it first.
@@ -80,8 +82,12 @@ impl DirectLink {
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
-        let socket = listener::connect(address, &options)?;
-        Self::new(address, socket, &options)
+        options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
+        options.refuse_threads_work()?;
+        let socket = connecting::connect(address, &options)?;
+        let mut link = Self::new(address, socket, &options)?;
+        link.connections.attempts = 1;
+        Ok(link)
     }
 
     fn new(address: &Address, socket: Socket, options: &LinkOptions) -> Result<Self, Error> {
@@ -92,6 +98,10 @@ impl DirectLink {
         Ok(Self {
             sending: Replies::new(outlet, options.outbound(address)),
             receiving,
+            connections: ConnectionStatistics {
+                opened: 1,
+                ..ConnectionStatistics::default()
+            },
         })
     }
 
@@ -155,6 +165,8 @@ impl DirectLink {
         LinkStatistics {
             sending: self.sending.statistics(),
             receiving: self.receiving.statistics(),
+            connections: self.connections,
+            heartbeat_rtt: None,
         }
     }
 

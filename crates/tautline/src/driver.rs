@@ -1,4 +1,5 @@
-//! The I/O thread: waits for the kernel, reads and writes for its links, calls their handlers.
+//! The driver: waits for the kernel, reads and writes for its links, calls their handlers. It is
+//! turned by a thread of its own, or by the application's in an own loop.
 //!
 //! ```text
 //! wait ─▶ dispatch events ─▶ carry on with what was left ─▶ obey commands ─▶ timers ─▶ wait
@@ -6,8 +7,10 @@
 //! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
 //! once per batch of events and not once per reply.
 
+mod alarm;
 mod audience;
 mod datagram;
+mod gathering;
 mod home;
 mod link;
 mod listener;
@@ -20,9 +23,11 @@ mod turn;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+pub(crate) use audience::contain;
 pub(crate) use datagram::DatagramDriver;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback};
 pub(crate) use link::{LinkDriver, LinkStart};
@@ -33,9 +38,12 @@ pub(crate) use spin::{Polled, Spin};
 
 use timers::ALARM;
 
-/// Everything that one I/O thread owns.
+/// Everything that one I/O thread or own loop owns.
 pub(crate) struct Driver {
     poll: mio::Poll,
+    events: mio::Events,
+    /// The kernel may have had more.
+    left_events: bool,
     entries: HashMap<u64, Entry, BuildHasherDefault<IdHasher>>,
     turn: Turn,
     /// Emptied, to be swapped for the mailbox: so commands allocate nothing.
@@ -62,11 +70,13 @@ impl Driver {
         poll: mio::Poll,
         io: Arc<IoShared>,
         read_buffer_bytes: usize,
-        spin: std::time::Duration,
+        spin: Duration,
     ) -> io::Result<Self> {
         let registry = poll.registry().try_clone()?;
         Ok(Self {
             poll,
+            events: mio::Events::with_capacity(EVENTS_PER_TURN),
+            left_events: false,
             entries: HashMap::default(),
             turn: Turn::new(registry, io, read_buffer_bytes)?,
             commands: Vec::new(),
@@ -75,23 +85,75 @@ impl Driver {
         })
     }
 
-    /// The whole life of the thread.
+    /// The whole life of an I/O thread.
     pub(crate) fn run(mut self) {
-        self.turn.io.become_current();
-        let mut events = mio::Events::with_capacity(EVENTS_PER_TURN);
+        let io = Arc::clone(&self.turn.io);
+        let _inside = io.enter();
         while !(self.retiring && self.entries.is_empty()) {
-            self.wait(&mut events);
-            for event in &events {
-                self.dispatch(event);
+            self.turn_once(None);
+        }
+        io.close_mailbox();
+    }
+
+    /// Waits, at most this long, and does what there is to do.
+    pub(crate) fn turn_once(&mut self, at_most: Option<Duration>) {
+        let mut events = std::mem::replace(&mut self.events, mio::Events::with_capacity(0));
+        self.wait(&mut events, at_most);
+        let mut taken = 0;
+        for event in &events {
+            self.dispatch(event);
+            taken += 1;
+        }
+        self.left_events = taken == EVENTS_PER_TURN;
+        self.events = events;
+        self.carry_on();
+        self.obey();
+        self.expire_timers();
+    }
+
+    /// Before a thread of the application does something else: whatever the next turn has to do makes
+    /// the descriptor readable, at its time. Whether there is something already.
+    pub(crate) fn leave(&mut self) -> bool {
+        // Whoever left a command has rung already.
+        let rings = self.left_events || self.turn.has_ready();
+        if rings {
+            self.turn.io.ring();
+        }
+        let until_next_turn = self.turn.until_next_turn();
+        rings || until_next_turn == Some(Duration::ZERO)
+    }
+
+    /// The descriptor that is readable when a turn has something to do.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.registry().as_fd()
+    }
+
+    /// Ends every link and server, with their last callbacks. Nobody turns it after that.
+    pub(crate) fn end_all(&mut self) {
+        loop {
+            let ids: Vec<u64> = self.entries.keys().copied().collect();
+            for id in ids {
+                self.with(id, |entry, turn| match entry {
+                    Entry::Link(link) => link.abort(turn),
+                    Entry::Listener(listener) => listener.abort_server(),
+                    Entry::Datagram(server) => server.abort_server(),
+                    Entry::PeerOf(_) => Alive::Yes,
+                });
             }
-            self.carry_on();
             self.obey();
-            self.expire_timers();
+            if self.entries.is_empty() && self.turn.io.close_mailbox() {
+                return;
+            }
+            // Some thread is writing, and calls when it is back; or was asking for something.
+            self.turn_once(None);
         }
     }
 
-    fn wait(&mut self, events: &mut mio::Events) {
-        let timeout = self.turn.until_next_turn();
+    fn wait(&mut self, events: &mut mio::Events, at_most: Option<Duration>) {
+        let timeout = match (self.turn.until_next_turn(), at_most) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         match self.spin.wait(&mut self.poll, events, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
@@ -185,20 +247,28 @@ impl Driver {
                 server.abort_peer(id, turn)
             }),
             Command::Dropped(id) => self.with_link(id, LinkDriver::dropped, no_peer),
-            Command::Resume(id) => self.with_link(id, LinkDriver::carry_on, no_peer),
+            Command::Resume(id) => self.with_link(id, LinkDriver::resume, |server, turn| {
+                server.resume_peer(id, turn)
+            }),
         }
     }
 
     fn expire_timers(&mut self) {
+        let entries = &self.entries;
+        self.turn
+            .timers
+            .forget_gone(entries.len(), |id| entries.contains_key(&id));
         if !self.turn.timers.may_be_due() {
             return;
         }
         let now = Instant::now();
         while let Some(id) = self.turn.timers.expired(now) {
-            self.with(id, |entry, turn| match entry {
+            let owner = self.owner_of(id);
+            self.with(owner, |entry, turn| match entry {
                 Entry::Link(link) => link.on_timer(now, turn),
                 Entry::Listener(listener) => listener.on_event(turn),
-                Entry::Datagram(server) => server.on_timer(now, turn),
+                Entry::Datagram(server) if owner == id => server.on_timer(now, turn),
+                Entry::Datagram(server) => server.on_peer_timer(id, now, turn),
                 Entry::PeerOf(_) => Alive::Yes,
             });
         }
@@ -211,15 +281,19 @@ impl Driver {
         act: impl FnOnce(&mut LinkDriver, &mut Turn) -> Alive,
         act_on_peer: impl FnOnce(&mut DatagramDriver, &mut Turn) -> Alive,
     ) {
-        let id = match self.entries.get(&id) {
-            Some(Entry::PeerOf(server)) => *server,
-            _ => id,
-        };
-        self.with(id, |entry, turn| match entry {
+        self.with(self.owner_of(id), |entry, turn| match entry {
             Entry::Link(link) => act(link, turn),
             Entry::Datagram(server) => act_on_peer(server, turn),
             Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
         });
+    }
+
+    /// Whose entry acts for this id: a peer's datagram server for the peer.
+    fn owner_of(&self, id: u64) -> u64 {
+        match self.entries.get(&id) {
+            Some(Entry::PeerOf(server)) => *server,
+            _ => id,
+        }
     }
 
     /// Acts on an entry that may have ended meanwhile, then takes in whoever it brought.
@@ -280,6 +354,8 @@ impl Hasher for IdHasher {
     }
 }
 
+/// Before a kernel that had no memory for a write is asked again: nothing tells when it has some.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 1024;
 /// Rounds of commands in a turn: callbacks that keep asking must not starve reading.

@@ -44,7 +44,7 @@ pub enum ErrorKind {
     Io,
     /// The link, server or thread had already ended.
     Closed,
-    /// A thread could not be started.
+    /// A thread could not be started, or not be made to run as it should.
     Thread,
 }
 
@@ -65,6 +65,27 @@ impl Error {
     /// The system's own error, where there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.0.cause.as_ref()
+    }
+
+    /// Why, without what was tried and where.
+    pub(crate) fn reason(&self) -> &str {
+        &self.0.why
+    }
+
+    /// The same failure with more to say about why.
+    pub(crate) fn with_reason(&self, address: &Address, why: String) -> Self {
+        let Report {
+            kind,
+            operation,
+            cause,
+            ..
+        } = &*self.0;
+        // An error of the system cannot be cloned, but made again from its number.
+        let cause = cause.as_ref().map(|cause| match cause.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => cause.kind().into(),
+        });
+        Self::new(*kind, operation, Some(address), why, cause)
     }
 
     /// An option that makes no sense. `why` continues the sentence that the name begins.
@@ -103,9 +124,33 @@ impl Error {
         Self::of_system(ErrorKind::Connect, "connect to", address, cause)
     }
 
-    /// An address that could not be listened on.
-    pub(crate) fn bind(address: &Address, cause: io::Error) -> Self {
-        Self::of_system(ErrorKind::Bind, "listen on", address, cause)
+    /// An address that could not be listened on: which of the steps to it failed, and why.
+    pub(crate) fn listen(step: &'static str, address: &Address, cause: io::Error) -> Self {
+        let (kind, why) = match cause.kind() {
+            io::ErrorKind::AddrInUse => {
+                let somebody = "held by a process that is not visible from here";
+                (ErrorKind::AddressInUse, explain_in_use(address, somebody))
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                let why = "address not available: no interface of this machine has it";
+                (ErrorKind::Bind, why.to_owned())
+            }
+            _ => (ErrorKind::Bind, plain(&cause)),
+        };
+        let why = format!("{step}: {why}");
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
+    }
+
+    /// An address that somebody holds already.
+    pub(crate) fn in_use(
+        step: &'static str,
+        address: &Address,
+        holder: impl fmt::Display,
+        cause: io::Error,
+    ) -> Self {
+        let why = format!("{step}: {}", explain_in_use(address, holder));
+        let kind = ErrorKind::AddressInUse;
+        Self::new(kind, "listen on", Some(address), why, Some(cause))
     }
 
     /// Any other refusal of the system.
@@ -125,6 +170,28 @@ impl Error {
         Self::new(ErrorKind::Closed, operation, address, why, None)
     }
 
+    /// What the system refuses a thread, or its start hook does.
+    pub(crate) fn of_thread(
+        operation: &'static str,
+        why: impl Into<String>,
+        cause: Option<io::Error>,
+    ) -> Self {
+        Self::new(ErrorKind::Thread, operation, None, why.into(), cause)
+    }
+
+    /// The same where an option asked for it.
+    pub(crate) fn of_option(self, name: &'static str) -> Self {
+        let why = self.0.why.clone();
+        let cause = Arc::into_inner(self.0).and_then(|report| report.cause);
+        Self::new(ErrorKind::InvalidOption, name, None, why, cause)
+    }
+
+    /// The system is out of descriptors for a loop.
+    pub(crate) fn poller(cause: io::Error) -> Self {
+        let (operation, why) = ("make a loop", plain(&cause));
+        Self::new(ErrorKind::Io, operation, None, why, Some(cause))
+    }
+
     /// The system is out of threads, or of what one needs.
     pub(crate) fn thread(cause: io::Error) -> Self {
         let (operation, why) = ("start a thread", plain(&cause));
@@ -138,11 +205,7 @@ impl Error {
         cause: io::Error,
     ) -> Self {
         let (kind, why) = match cause.kind() {
-            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, explain_in_use(address)),
-            io::ErrorKind::AddrNotAvailable if kind == ErrorKind::Bind => {
-                let why = "address not available: no interface of this machine has it";
-                (kind, why.to_owned())
-            }
+            io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, plain(&cause)),
             io::ErrorKind::TimedOut => (ErrorKind::TimedOut, plain(&cause)),
             _ => (kind, plain(&cause)),
         };
@@ -205,16 +268,16 @@ impl From<AddressError> for Error {
     }
 }
 
-fn explain_in_use(address: &Address) -> String {
+fn explain_in_use(address: &Address, holder: impl fmt::Display) -> String {
     let advice = match address {
         Address::Tcp { .. } | Address::Udp { .. } => "choose another port, or 0 for a free one",
         Address::Uds(_) => "stop it first, or choose another name",
     };
-    format!("address in use: another process listens there; {advice}")
+    format!("address in use: {holder}; {advice}")
 }
 
 /// The system's words without the number: "connection refused".
-fn plain(cause: &io::Error) -> String {
+pub(crate) fn plain(cause: &io::Error) -> String {
     let text = cause.to_string();
     let words = match cause.raw_os_error() {
         Some(number) => text

@@ -1,19 +1,26 @@
 //! What the application is told, and in which order.
 
+mod batch;
+
 use std::fmt;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tautline_session::{FrameFault, Pressure, Tally};
+use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
 
+pub use batch::Batched;
+pub(crate) use batch::Piece;
+
 /// What happens to a link, told one call at a time on its I/O thread.
 ///
 /// The order is strict: `opened`, then messages, then `closed`, once each for every connection, and
-/// `ended` as the last call of all. A connection that never opened has only `ended`. Calls of one link
+/// `ended` as the last call of all. A link that never opened has only `ended`, after the events of
+/// its attempts. One that [reconnects](crate::LinkOptions::reconnect) has several connections, one
+/// after the other, each with a generation above the last. Calls of one link
 /// never overlap. Data is valid during the call only. A slow call holds up every link of the same
 /// [`IoThread`](crate::IoThread); nothing in it may wait, and sends that would have to say
 /// [`WouldDeadlock`](crate::SendError::WouldDeadlock).
@@ -29,6 +36,19 @@ pub trait Handler: Send + 'static {
 
     /// A message came.
     fn message(&mut self, link: &Link, message: &[u8], received: Received);
+
+    /// Several messages came: only on a link with [`LinkOptions::batch`](crate::LinkOptions::batch).
+    ///
+    /// Unless a handler does it better, each is given to [`message`](Self::message), up to the end of
+    /// the batch or an `abort`. One call is one call: a pause in it takes effect after the batch.
+    fn batch(&mut self, link: &Link, batch: &Batched<'_>) {
+        for (message, received) in batch.iter() {
+            if link.shared().is_aborted() {
+                break;
+            }
+            self.message(link, message, received);
+        }
+    }
 
     /// The queue reached high water, or fell to low water again. On and Off alternate strictly, and
     /// Off comes before `closed`.
@@ -141,6 +161,10 @@ pub enum Reason {
     Panicked,
     /// The server's accept callback refused the peer.
     Refused(Refusal),
+    /// Nothing moved for as long as an idle timeout allows.
+    Idle(IdleSide),
+    /// The peer missed as many heartbeats as it may: its connection may stand, but nobody is there.
+    HeartbeatLost,
     /// A peer of a datagram server was silent too long, or made room for another.
     Expired,
 }
@@ -155,13 +179,15 @@ impl fmt::Display for Reason {
             Self::Aborted => f.write_str("aborted on this side"),
             Self::Panicked => f.write_str("a callback panicked"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Idle(side) => side.fmt(f),
+            Self::HeartbeatLost => f.write_str("the peer missed its heartbeats"),
             Self::Expired => f.write_str("the peer was silent too long"),
         }
     }
 }
 
 /// Something worth knowing that changes nothing by itself. Each kind is counted in
-/// [`ReceiveStatistics`](crate::ReceiveStatistics) too.
+/// [`LinkStatistics`](crate::LinkStatistics) too.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -177,4 +203,15 @@ pub enum Event {
     Unreachable(io::Error),
     /// The peer ended its stream; ours is still open (`half_open`).
     PeerFinished,
+    /// An attempt to connect failed, or the connection was lost, and the link pauses before it tries
+    /// (again). `close`, `abort` and the drop of the last handle end it at once.
+    Retrying {
+        /// Which attempt in a row comes after the pause. It begins again at 1 after a connection that
+        /// lasted; see [`Reconnect`](crate::Reconnect).
+        attempt: u32,
+        /// The pause.
+        after: Duration,
+        /// Why the last attempt or connection failed.
+        reason: Reason,
+    },
 }

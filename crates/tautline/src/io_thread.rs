@@ -1,36 +1,39 @@
-//! The value that stands for an I/O thread: where links and servers begin.
+//! The value that stands for an I/O thread.
 
 use std::fmt;
+use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 
-use tautline_session::{Outbound, OutboundOptions};
-
 use crate::address::Address;
-use crate::channel::Channel;
-use crate::driver::{
-    Accept, Command, DatagramDriver, Driver, IoHome, IoShared, LinkStart, ListenerDriver,
-};
+use crate::begin;
+use crate::driver::{Command, Driver, IoShared};
 use crate::error::{Error, Refusal};
 use crate::handler::Handler;
-use crate::link::{Link, LinkShared};
+use crate::link::Link;
 use crate::options::{IoOptions, LinkOptions, ServerOptions};
-use crate::outlet::{Outlet, Remotes};
-use crate::server::{Server, ServerShared};
-use crate::transport;
+use crate::server::Server;
+use crate::sys;
+use crate::thread::{self, ThreadState};
 
 /// A thread that reads and writes for any number of links and calls their handlers.
 ///
 /// Idle it sleeps and costs no CPU. Dropping this value does not stop it: it lives until its last
-/// link has ended. It inherits the CPUs and the scheduling policy of the thread that starts it.
+/// link has ended. It inherits the CPUs and the scheduling policy of the thread that starts it,
+/// unless [`IoOptions`] say otherwise.
+///
+/// A program that has a loop of its own takes an [`IoLoop`](crate::IoLoop) into it instead.
 pub struct IoThread {
     shared: Arc<IoShared>,
+    /// As the kernel counts threads.
+    thread_id: u32,
 }
 
 impl IoThread {
-    /// Starts a thread.
+    /// Starts a thread, and returns once it runs as the options say and has run their hook.
     ///
     /// # Errors
-    /// An option that makes no sense, or a system that is out of threads or descriptors.
+    /// An option that makes no sense or that the system does not grant, by its name; what the start hook
+    /// says; or a system that is out of threads or descriptors. No thread is left then.
     pub fn start(options: IoOptions) -> Result<Self, Error> {
         options.validate()?;
         let poll = mio::Poll::new().map_err(Error::thread)?;
@@ -42,11 +45,32 @@ impl IoThread {
             options.spin,
         )
         .map_err(Error::thread)?;
+        let (tell, told) = mpsc::sync_channel(1);
+        let its_options = options.clone();
         std::thread::Builder::new()
             .name(options.name)
-            .spawn(move || driver.run())
+            .spawn(move || {
+                let applied = its_options.apply();
+                // The last of the hook goes with the caller's options, and so does a panic in there.
+                drop(its_options);
+                let go_on = applied.is_ok();
+                let told = tell.send(applied.map(|()| sys::sched::gettid()));
+                if go_on && told.is_ok() {
+                    driver.run();
+                }
+            })
             .map_err(Error::thread)?;
-        Ok(Self { shared })
+        let thread_id = told.recv().expect("the thread tells how it started")?;
+        Ok(Self { shared, thread_id })
+    }
+
+    /// How the thread runs at this moment, as the system tells it: its name, CPUs and scheduling.
+    ///
+    /// # Errors
+    /// Where a sandbox forbids the question, or hides `/proc`.
+    pub fn thread_state(&self) -> Result<ThreadState, Error> {
+        // The thread lives as long as this value, so its number is nobody else's.
+        thread::state_of(self.thread_id)
     }
 
     /// The one thread that everybody in the process may share, started at the first call.
@@ -73,26 +97,7 @@ impl IoThread {
         options: LinkOptions,
         handler: impl Handler,
     ) -> Result<Link, Error> {
-        options.validate(address)?;
-        options.refuse_spin()?;
-        let io = Arc::clone(&self.shared);
-        let id = io.next_id();
-        let home = IoHome {
-            io: Arc::clone(&io),
-            id,
-        };
-        let channel = Arc::new(Channel::new(
-            Outbound::new(&options.outbound(address)),
-            home,
-        ));
-        let link = Arc::new(LinkShared::new(id, address.clone(), io, channel, true));
-        let handle = Link::counted(Arc::clone(&link));
-        self.shared.command(Command::Connect(Box::new(LinkStart {
-            link,
-            handler: Box::new(handler),
-            options,
-        })));
-        Ok(handle)
+        begin::connect(&self.shared, address, options, handler)
     }
 
     /// Listens on `address`. `accept` is called for each newcomer, on the I/O thread, and gives the
@@ -106,59 +111,7 @@ impl IoThread {
         options: ServerOptions,
         accept: impl FnMut(&Link) -> Result<H, Refusal> + Send + 'static,
     ) -> Result<Server, Error> {
-        options.validate(address)?;
-        options.link.refuse_spin()?;
-        let accept = Accept::new(accept);
-        match address {
-            Address::Tcp { .. } | Address::Uds(_) => self.listen_streams(address, options, accept),
-            Address::Udp { .. } => self.bind_datagrams(address, options, accept),
-        }
-    }
-
-    fn listen_streams(
-        &self,
-        address: &Address,
-        options: ServerOptions,
-        accept: Accept,
-    ) -> Result<Server, Error> {
-        let listener = transport::listen(address, &options)?;
-        let server = Arc::new(ServerShared::of_streams(
-            self.shared.next_id(),
-            listener,
-            Arc::clone(&self.shared),
-            options.total_queue_limit_bytes,
-        ));
-        let listener = ListenerDriver::new(Arc::clone(&server), options, accept);
-        self.shared.command(Command::Listen(Box::new(listener)));
-        Ok(Server::new(server))
-    }
-
-    fn bind_datagrams(
-        &self,
-        address: &Address,
-        options: ServerOptions,
-        accept: Accept,
-    ) -> Result<Server, Error> {
-        let socket = transport::bind_datagram(address, &options)?;
-        let address = socket.local_address().unwrap_or_else(|| address.clone());
-        let io = Arc::clone(&self.shared);
-        let id = io.next_id();
-        let home = IoHome {
-            io: Arc::clone(&io),
-            id,
-        };
-        let outbound = Outbound::new(&OutboundOptions {
-            shared: true,
-            ..options.link.outbound(&address)
-        });
-        let channel = Arc::new(Channel::new(outbound, home));
-        let outlet = Arc::new(Outlet::Shared(socket, Remotes::default()));
-        channel.opened(Arc::clone(&outlet));
-        let shared = ServerShared::of_datagrams(id, address, Arc::clone(&channel), io);
-        let server = Arc::new(shared);
-        let driver = DatagramDriver::new(Arc::clone(&server), channel, outlet, options, accept);
-        self.shared.command(Command::Receive(Box::new(driver)));
-        Ok(Server::new(server))
+        begin::listen(&self.shared, address, options, accept)
     }
 }
 

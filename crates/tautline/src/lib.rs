@@ -32,12 +32,15 @@
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
 
 mod address;
+mod begin;
 mod channel;
 mod direct;
 mod driver;
 mod error;
 mod handler;
+mod io_loop;
 mod io_thread;
+mod life;
 mod link;
 mod options;
 mod outlet;
@@ -45,21 +48,24 @@ mod server;
 mod statistics;
 mod sync;
 mod sys;
+pub mod thread;
 mod transport;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
-pub use handler::{Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
+pub use life::LinkState;
 pub use link::Link;
-pub use options::{IoOptions, LinkOptions, ServerOptions};
-pub use server::{Server, ServerStatistics};
-pub use statistics::{LinkStatistics, ReceiveStatistics};
+pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, StartHook};
+pub use server::{Broadcast, Server, ServerStatistics};
+pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, Encoded, Found, FrameFault, Framer, Framing, Lines, OnBadFrame,
-    OwnFraming, Pattern, PrefixWidth, Pressure, QueueDelay, SendStatistics, Strategy, Tally,
-    Unframeable, UnknownStrategy,
+    ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,
+    HeartbeatRtt, IdleSide, Lines, OnBadFrame, OwnFraming, Pattern, PrefixWidth, Pressure,
+    QueueDelay, Reconnect, SendStatistics, Strategy, Tally, Unframeable, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tautline_session::{Call, Caller, Discard, PeerId};
@@ -13,6 +12,7 @@ use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
 use crate::error::{Error, ErrorKind, FlushError, SendError};
 use crate::handler::{Reason, Unsent};
+use crate::life::{Life, LinkState};
 use crate::outlet::Outlet;
 use crate::statistics::{LinkStatistics, ReceiveCounters};
 
@@ -47,19 +47,7 @@ pub(crate) struct LinkShared {
     /// A peer of a shared queue accepts no more.
     closing: AtomicBool,
     handles: AtomicUsize,
-    life: Mutex<Life>,
-    changed: Condvar,
-}
-
-/// Where the link is in its life, as other threads see it.
-#[derive(Debug, Default)]
-struct Life {
-    open: bool,
-    local: Option<Address>,
-    peer: Option<Address>,
-    unsent: Unsent,
-    /// Set when the last callback has returned.
-    ended: Option<Reason>,
+    life: Life,
 }
 
 impl Link {
@@ -83,7 +71,7 @@ impl Link {
     /// # Errors
     /// [`SendError`] says what became of it; the message was not accepted.
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.shared.send(message, Call::Try, None)
+        self.shared.try_send(message)
     }
 
     /// Sends one message, waiting at most this long for room: reliable and besteffort both wait,
@@ -151,39 +139,49 @@ impl Link {
         }
     }
 
-    /// Waits until the link is open.
+    /// Waits until the link is open, through all attempts of one that reconnects.
     ///
     /// # Errors
     /// Why it could not be opened; that it ended; or that the time went by, after which it may still
-    /// open. Inside a callback it answers at once.
+    /// open: then with what the last attempt failed of. Inside a callback it answers at once.
     pub fn wait_open(&self, timeout: Duration) -> Result<(), Error> {
         let shared = &*self.shared;
-        let deadline = Instant::now().checked_add(timeout);
         let may_wait = shared.channel.home().caller() == Caller::Thread;
-        let mut life = shared.life();
-        loop {
-            if life.open {
-                return Ok(());
-            }
-            if let Some(reason) = &life.ended {
-                return Err(shared.ended_error(reason));
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if !may_wait || left == Some(Duration::ZERO) {
-                return Err(Error::timed_out("connect to", &shared.address, timeout));
-            }
-            life = shared.wait(life, left);
-        }
+        let deadline = if may_wait {
+            Instant::now().checked_add(timeout)
+        } else {
+            Some(Instant::now())
+        };
+        let opened = shared.life.wait(deadline, |now| match &now.state {
+            LinkState::Open => Some(Ok(())),
+            LinkState::Ended { reason } => Some(Err(shared.ended_error(reason))),
+            LinkState::Connecting | LinkState::Closed | LinkState::Retrying { .. } => None,
+        });
+        opened.unwrap_or_else(|now| {
+            let error = Error::timed_out("connect to", &shared.address, timeout);
+            Err(match &now.failure {
+                None => error,
+                Some(last) => {
+                    let why = format!("{}; the last failure: {last}", error.reason());
+                    error.with_reason(&shared.address, why)
+                }
+            })
+        })
+    }
+
+    /// Where the link is in its life.
+    pub fn state(&self) -> LinkState {
+        self.shared.life.now().state.clone()
     }
 
     /// Whether a connection is open now.
     pub fn is_open(&self) -> bool {
-        self.shared.life().open
+        self.shared.life.now().is_open()
     }
 
     /// Whether the link has ended: no callback runs or will run.
     pub fn is_ended(&self) -> bool {
-        self.shared.life().ended.is_some()
+        self.shared.life.now().ended().is_some()
     }
 
     /// What the link has counted so far.
@@ -193,12 +191,12 @@ impl Link {
 
     /// Our own address, once open and where the socket has one.
     pub fn local_address(&self) -> Option<Address> {
-        self.shared.life().local.clone()
+        self.shared.life.now().local.clone()
     }
 
     /// The peer's address, once open and where it has one.
     pub fn peer_address(&self) -> Option<Address> {
-        self.shared.life().peer.clone()
+        self.shared.life.now().peer.clone()
     }
 
     /// A handle that keeps the link alive.
@@ -278,8 +276,7 @@ impl LinkShared {
             opened: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             handles: AtomicUsize::new(if owned { 0 } else { UNCOUNTED }),
-            life: Mutex::default(),
-            changed: Condvar::new(),
+            life: Life::default(),
         }
     }
 
@@ -295,6 +292,11 @@ impl LinkShared {
             shared_queue: true,
             ..Self::new(io.next_id(), address, io, channel, false)
         }
+    }
+
+    /// Sends one message without ever waiting.
+    pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.send(message, Call::Try, None)
     }
 
     fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {
@@ -331,45 +333,71 @@ impl LinkShared {
         LinkStatistics {
             sending,
             receiving: self.counters.snapshot(),
+            connections: self.life.now().connections,
+            heartbeat_rtt: self.counters.heartbeat_rtt(),
         }
     }
 
+    pub(crate) fn attempt_begins(&self) {
+        self.life.now().connections.attempts += 1;
+    }
+
+    pub(crate) fn attempt_failed(&self) {
+        self.life.now().connections.failed_attempts += 1;
+    }
+
     pub(crate) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
-        let mut life = self.life();
-        (life.local, life.peer) = (local, peer);
+        let mut now = self.life.now();
+        (now.local, now.peer) = (local, peer);
     }
 
     pub(crate) fn set_open(&self) {
         self.opened.store(true, Ordering::Release);
-        self.life().open = true;
-        self.changed.notify_all();
+        self.life.change(|now| {
+            now.state = LinkState::Open;
+            now.failure = None;
+            now.connections.opened += 1;
+        });
     }
 
     pub(crate) fn set_closed(&self, unsent: Unsent) {
-        let mut life = self.life();
-        (life.open, life.unsent) = (false, unsent);
-        self.changed.notify_all();
+        self.life.change(|now| {
+            now.state = LinkState::Closed;
+            now.unsent = unsent;
+        });
+    }
+
+    /// A pause begins, for this reason.
+    pub(crate) fn set_retrying(&self, attempt: u32, failure: Reason) {
+        self.life.change(|now| {
+            now.state = LinkState::Retrying { attempt };
+            // That was the last connection's, and `closed` told it.
+            now.unsent = Unsent::default();
+            now.failure = Some(failure);
+        });
+    }
+
+    /// Why the last attempt or connection failed.
+    pub(crate) fn last_failure(&self) -> Option<Reason> {
+        self.life.now().failure.clone()
     }
 
     /// The last callback has returned.
     pub(crate) fn finish(&self, reason: Reason) {
-        self.life().ended = Some(reason);
-        self.changed.notify_all();
+        self.life
+            .change(|now| now.state = LinkState::Ended { reason });
     }
 
     pub(crate) fn unsent(&self) -> Unsent {
-        self.life().unsent
+        self.life.now().unsent
     }
 
     pub(crate) fn wait_ended(&self) -> Unsent {
         if self.channel.home().caller() != Caller::Thread {
             return Unsent::default();
         }
-        let mut life = self.life();
-        while life.ended.is_none() {
-            life = self.wait(life, None);
-        }
-        life.unsent
+        let unsent = self.life.wait(None, |now| now.ended().map(|_| now.unsent));
+        unsent.unwrap_or_else(|now| now.unsent)
     }
 
     pub(crate) fn command(&self, command: Command) {
@@ -389,25 +417,6 @@ impl LinkShared {
         match reason {
             Reason::NotConnected(error) | Reason::Lost(error) => error.clone(),
             _ => Error::because(ErrorKind::Closed, "open", &self.address, reason.to_string()),
-        }
-    }
-
-    fn life(&self) -> MutexGuard<'_, Life> {
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, life: MutexGuard<'a, Life>, left: Option<Duration>) -> MutexGuard<'a, Life> {
-        match left {
-            None => self
-                .changed
-                .wait(life)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(left) => {
-                self.changed
-                    .wait_timeout(life, left)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
-            }
         }
     }
 }

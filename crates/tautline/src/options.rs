@@ -6,7 +6,10 @@
 
 mod io;
 mod link;
+mod liveness;
+mod reconnect;
 mod server;
+mod start_hook;
 
 use std::time::Duration;
 
@@ -17,7 +20,10 @@ use crate::sys;
 
 pub use io::IoOptions;
 pub use link::LinkOptions;
+pub use liveness::{Batch, Keepalive};
+
 pub use server::ServerOptions;
+pub use start_hook::StartHook;
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {
@@ -40,14 +46,21 @@ fn queue_bytes(name: &'static str, limit: usize, framing: &Framing) -> Result<()
 }
 
 fn validate_spin(spin: Duration) -> Result<(), Error> {
+    validate_spin_of(spin, None, None)
+}
+
+/// For a thread that will have this policy and so many CPUs, or where they are not chosen those of the
+/// calling thread.
+fn validate_spin_of(spin: Duration, policy: Option<i32>, cpus: Option<usize>) -> Result<(), Error> {
     if spin <= SPIN_LIMIT_REAL_TIME {
         return Ok(());
     }
     // A sandbox may forbid the question. Then the policy is taken for the ordinary one, as nearly
     // always, rather than refuse what is nearly always right.
-    let policy = sys::sched::sched_getscheduler().unwrap_or(libc::SCHED_OTHER);
-    let cpus = sys::sched::sched_getaffinity_count().unwrap_or(usize::MAX);
-    if spin_starves_others(policy, cpus) {
+    let own_policy = || sys::sched::sched_getscheduler().unwrap_or(libc::SCHED_OTHER);
+    let own_cpus = || sys::sched::sched_getaffinity(0).map_or(usize::MAX, |cpus| cpus.len());
+    let policy = policy.unwrap_or_else(own_policy);
+    if spin_starves_others(policy, cpus.unwrap_or_else(own_cpus)) {
         return Err(Error::option(
             "spin",
             format!(

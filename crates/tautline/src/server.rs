@@ -1,4 +1,7 @@
-//! The handle to a server, and what it counts over all its peers.
+//! The handle to a server, and what all its peers share.
+
+mod broadcast;
+mod statistics;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,11 +9,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Budget, Discard, Outbound, OutboundOptions};
+use tautline_session::{Budget, Caller, Discard, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
-use crate::driver::{Command, IoHome, IoShared, in_callback};
+use crate::driver::{Command, IoHome, IoShared};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
@@ -18,27 +21,14 @@ use crate::outlet::Outlet;
 use crate::statistics::LinkStatistics;
 use crate::transport::Listener;
 
+pub use broadcast::Broadcast;
+pub use statistics::ServerStatistics;
+
+use broadcast::BroadcastCounters;
+
 /// A listening server. It owns its peers: dropping it aborts them all.
 pub struct Server {
     shared: Arc<ServerShared>,
-}
-
-/// What a server has counted over all the peers it ever had.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct ServerStatistics {
-    /// All peers together. `peak` is the largest of theirs; `last_receive_age` the youngest.
-    pub peers: LinkStatistics,
-    /// Peers connected now.
-    pub connected: usize,
-    /// Peers accepted since the start: they were given a handler.
-    pub accepted: u64,
-    /// Peers turned away: over the connection limit, or refused by the accept callback.
-    pub turned_away: u64,
-    /// Times that accepting failed for want of descriptors or memory; tried again after a pause.
-    pub accept_shortages: u64,
-    /// Times that accepting failed for any other reason; tried again after a pause.
-    pub accept_failures: u64,
 }
 
 /// What the server's handle, its listener and its peers share.
@@ -57,6 +47,7 @@ pub(crate) struct ServerShared {
     accept_failures: AtomicU64,
     /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
     unreachable: AtomicU64,
+    broadcasts: BroadcastCounters,
 }
 
 /// What the server's peers share of the kernel.
@@ -72,6 +63,8 @@ struct State {
     /// Newcomers are closed unseen: whoever stopped the server counts on knowing all peers.
     stopped: bool,
     live: HashMap<u64, Arc<LinkShared>>,
+    /// `live` as a list, for broadcasts; `None` once it has changed.
+    roster: Option<Arc<Vec<Arc<LinkShared>>>>,
     accepted: u64,
     /// What peers counted that have ended.
     gone: LinkStatistics,
@@ -116,16 +109,17 @@ impl Server {
     /// Outside callbacks it returns when all have ended: no callback runs then or will. Inside a
     /// callback it only starts.
     pub fn abort(&self) {
-        self.shared.stop(Command::Abort);
+        self.shared.abort_all();
         self.shared.wait_ended();
     }
 }
 
 impl Drop for Server {
     /// Aborts all peers. Outside callbacks the address is free again when this returns; it does not
-    /// wait for the peers' last callbacks.
+    /// wait for the peers' last callbacks. That of a UDP server in an [`IoLoop`](crate::IoLoop) is free
+    /// after the next turn, if this is the loop's thread.
     fn drop(&mut self) {
-        self.shared.stop(Command::Abort);
+        self.shared.abort_all();
         self.shared.wait_socket_closed();
     }
 }
@@ -182,6 +176,7 @@ impl ServerShared {
             accept_shortages: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
             unreachable: AtomicU64::new(0),
+            broadcasts: BroadcastCounters::default(),
         }
     }
 
@@ -244,6 +239,10 @@ impl ServerShared {
         }
         state.live.insert(peer.id, Arc::clone(peer));
         self.live.store(state.live.len(), Ordering::Relaxed);
+        let roster = state.roster.take();
+        drop(state);
+        // Without the lock: it may be long, and the last to hold some of its peers.
+        drop(roster);
         true
     }
 
@@ -260,27 +259,15 @@ impl ServerShared {
         state.unsent.add(peer.unsent());
         state.live.remove(&peer.id);
         self.live.store(state.live.len(), Ordering::Relaxed);
+        let roster = state.roster.take();
+        drop(state);
+        drop(roster);
         self.changed.notify_all();
     }
 
-    fn statistics(&self) -> ServerStatistics {
-        let state = self.state();
-        let mut peers = state.gone.clone();
-        for peer in state.live.values() {
-            peers.add(&peer.statistics());
-        }
-        peers.receiving.unreachable += self.unreachable.load(Ordering::Relaxed);
-        if let ServerSocket::Datagram(channel) = &self.socket {
-            peers.sending = channel.read(Outbound::statistics);
-        }
-        ServerStatistics {
-            peers,
-            connected: state.live.len(),
-            accepted: state.accepted,
-            turned_away: self.turned_away.load(Ordering::Relaxed),
-            accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
-            accept_failures: self.accept_failures.load(Ordering::Relaxed),
-        }
+    /// Closes the listening socket, and has every peer end at once.
+    pub(crate) fn abort_all(&self) {
+        self.stop(Command::Abort);
     }
 
     /// Closes the listening socket, and has every peer end in this way.
@@ -306,7 +293,7 @@ impl ServerShared {
     }
 
     fn wait_socket_closed(&self) {
-        if in_callback() || matches!(self.socket, ServerSocket::Stream(_)) {
+        if self.must_not_wait() || matches!(self.socket, ServerSocket::Stream(_)) {
             return;
         }
         let mut state = self.state();
@@ -319,10 +306,10 @@ impl ServerShared {
     }
 
     fn wait_ended(&self) -> Unsent {
-        let mut state = self.state();
-        if in_callback() {
+        if self.must_not_wait() {
             return Unsent::default();
         }
+        let mut state = self.state();
         while !state.live.is_empty() {
             state = self
                 .changed
@@ -335,15 +322,12 @@ impl ServerShared {
         unsent
     }
 
+    /// Inside a callback, or on the thread whose own loop would never end it meanwhile.
+    fn must_not_wait(&self) -> bool {
+        self.io.caller() != Caller::Thread
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LinkStatistics {
-    /// Adds another link's counters: sums are summed, peaks are the larger.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.sending.merge(&other.sending);
-        self.receiving.add(&other.receiving);
     }
 }

@@ -1,10 +1,10 @@
 //! What a link or server has counted so far.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline_session::SendStatistics;
+use tautline_session::{HeartbeatRtt, SendStatistics};
 
 /// Everything a link counts, at one moment. Counters live through all its connections.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,31 @@ pub struct LinkStatistics {
     pub sending: SendStatistics,
     /// The receiving half.
     pub receiving: ReceiveStatistics,
+    /// Its connections.
+    pub connections: ConnectionStatistics,
+    /// Round trips of [`heartbeat`](crate::LinkOptions::heartbeat)s; `None` before the first answer, and
+    /// for a server's peers together.
+    pub heartbeat_rtt: Option<HeartbeatRtt>,
+}
+
+/// The connections of a link, or of all peers of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ConnectionStatistics {
+    /// Connections that opened. All but the first are reconnects.
+    pub opened: u64,
+    /// Attempts to connect; none where the peer connects to us.
+    pub attempts: u64,
+    /// Attempts that came to nothing.
+    pub failed_attempts: u64,
+}
+
+impl ConnectionStatistics {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.opened += other.opened;
+        self.attempts += other.attempts;
+        self.failed_attempts += other.failed_attempts;
+    }
 }
 
 /// The receiving half of [`LinkStatistics`].
@@ -38,6 +63,8 @@ pub struct ReceiveStatistics {
     /// Datagrams dropped because reading was paused: only for a peer of a datagram server, which shares
     /// the kernel's buffer with others.
     pub dropped_while_paused: u64,
+    /// Heartbeats that came, which are no messages.
+    pub heartbeats: u64,
     /// Reads asked of the kernel.
     pub read_calls: u64,
     /// Time since bytes last came; `None` before the first.
@@ -55,6 +82,7 @@ impl ReceiveStatistics {
         self.truncated += other.truncated;
         self.unreachable += other.unreachable;
         self.dropped_while_paused += other.dropped_while_paused;
+        self.heartbeats += other.heartbeats;
         self.read_calls += other.read_calls;
         self.last_receive_age = match (self.last_receive_age, other.last_receive_age) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -75,6 +103,8 @@ pub(crate) struct ReceiveCounters {
     truncated: AtomicU64,
     unreachable: AtomicU64,
     dropped_while_paused: AtomicU64,
+    heartbeats: AtomicU64,
+    heartbeat_rtt: Mutex<Option<HeartbeatRtt>>,
     read_calls: AtomicU64,
     /// 0 before the first.
     last_receive_ns: AtomicU64,
@@ -87,6 +117,18 @@ impl ReceiveCounters {
         add(&self.payload_bytes, payload_bytes);
         add(&self.wire_bytes, wire_bytes);
         self.last_receive_ns.store(ns(at), Ordering::Relaxed);
+    }
+
+    /// Messages of earlier reads were handed out together.
+    pub(crate) fn delivered(&self, messages: u64, payload_bytes: u64) {
+        add(&self.messages, messages);
+        add(&self.payload_bytes, payload_bytes);
+    }
+
+    /// How long ago bytes last came; `None` before the first.
+    pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
+        let last_ns = self.last_receive_ns();
+        (last_ns > 0).then(|| Duration::from_nanos(ns(now).saturating_sub(last_ns)))
     }
 
     pub(crate) fn fault(&self) {
@@ -103,6 +145,25 @@ impl ReceiveCounters {
 
     pub(crate) fn dropped_while_paused(&self) {
         add(&self.dropped_while_paused, 1);
+    }
+
+    pub(crate) fn heartbeats(&self, frames: u64) {
+        add(&self.heartbeats, frames);
+    }
+
+    pub(crate) fn heartbeat_answered(&self, rtt: Duration) {
+        let mut known = self.rtt();
+        *known = Some(HeartbeatRtt::with(*known, rtt));
+    }
+
+    pub(crate) fn heartbeat_rtt(&self) -> Option<HeartbeatRtt> {
+        *self.rtt()
+    }
+
+    fn rtt(&self) -> MutexGuard<'_, Option<HeartbeatRtt>> {
+        self.heartbeat_rtt
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn unreachable(&self) {
@@ -128,6 +189,7 @@ impl ReceiveCounters {
             truncated: self.truncated.load(Ordering::Relaxed),
             unreachable: self.unreachable.load(Ordering::Relaxed),
             dropped_while_paused: self.dropped_while_paused.load(Ordering::Relaxed),
+            heartbeats: self.heartbeats.load(Ordering::Relaxed),
             read_calls: self.read_calls.load(Ordering::Relaxed),
             last_receive_age: (last_receive_ns > 0)
                 .then(|| Duration::from_nanos(ns(Instant::now()).saturating_sub(last_receive_ns))),

@@ -1,7 +1,8 @@
 //! System calls: one function each, named like the man page; the only `unsafe` code of the crate.
 //!
-//! Each function retries `EINTR` itself and reports failure as [`std::io::Error`]; what a failure
-//! means is for the caller to say. Creating sockets and plain options are socket2's.
+//! Each function retries `EINTR` itself, unless its name says `once`, and reports failure as
+//! [`std::io::Error`]; what a failure means is for the caller to say. Creating sockets and plain
+//! options are socket2's.
 
 pub(crate) mod clock;
 pub(crate) mod datagram;
@@ -17,14 +18,16 @@ use std::io;
 /// Calls until it is not interrupted by a signal handler, and turns -1 into `errno`.
 fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
-        if let Ok(count) = usize::try_from(call()) {
-            return Ok(count);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match result(call()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
+}
+
+/// Turns -1 into `errno`.
+fn result(returned: isize) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
 #[cfg(test)]

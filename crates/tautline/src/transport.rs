@@ -4,12 +4,16 @@
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
 //! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
+mod holder;
+mod inet;
+mod race;
 mod resolve;
 mod socket;
 mod tcp;
 mod udp;
 mod uds;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -22,6 +26,8 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
 
+pub(crate) use inet::plain;
+pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
@@ -78,6 +84,18 @@ impl Target {
         match self {
             Self::Inet(address) => SockAddr::from(*address),
             Self::Uds(name) => name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Uds(name) => match uds::address(name) {
+                Some(address) => address.fmt(f),
+                None => f.write_str("a socket without a name"),
+            },
         }
     }
 }
@@ -206,38 +224,6 @@ impl Listener {
     }
 }
 
-/// The first of a name's addresses that can be bound; else why the last one could not.
-fn first_that_binds<T>(
-    candidates: Vec<SocketAddr>,
-    bind: impl Fn(SocketAddr) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let mut failure = None;
-    for candidate in candidates {
-        match bind(candidate) {
-            Ok(bound) => return Ok(bound),
-            Err(error) => failure = Some(error),
-        }
-    }
-    Err(failure.expect("a resolved name has an address"))
-}
-
-/// Binds so that a restarted server gets its address at once, and nobody shares it.
-fn bind_inet(socket: &Socket, local: SocketAddr) -> io::Result<()> {
-    let fd = socket.as_fd();
-    let bound = SockRef::from(&fd);
-    match socket.kind() {
-        // Connections of an earlier server may still be in TIME_WAIT.
-        Kind::Tcp => bound.set_reuse_address(true)?,
-        // On UDP the same option would let a second server take the datagrams of the first.
-        Kind::Udp | Kind::Uds => {}
-    }
-    if local.is_ipv6() && local.ip().is_unspecified() {
-        // IPv4 too, whatever net.ipv6.bindv6only says here.
-        bound.set_only_v6(false)?;
-    }
-    bound.bind(&local.into())
-}
-
 /// The options that a socket has to have before it connects or listens.
 fn configure(socket: &Socket, address: &Address, options: &LinkOptions) -> Result<(), Error> {
     set_buffers(socket, address, options)?;
@@ -295,8 +281,7 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 
 /// No room at the moment, in the socket or in the kernel: try again later.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock
-        || matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+    error.kind() == io::ErrorKind::WouldBlock || is_shortage(error)
 }
 
 /// Errors of the new connection that accept(2) hands to the listener: treat as "not this one".

@@ -16,8 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tautline::{
-    Address, DirectLink, DirectListener, Framing, Handler, IoOptions, IoThread, Link, LinkOptions,
-    Opened, Received, RecvError, SendError, SendStatistics, Server, ServerOptions, Strategy,
+    Address, DirectLink, DirectListener, Framing, Handler, IoLoop, IoOptions, IoThread, Link,
+    LinkOptions, Opened, Received, RecvError, SendError, SendStatistics, Server, ServerOptions,
+    Strategy,
 };
 
 #[test]
@@ -64,6 +65,81 @@ fn echo(address: &Address, options: LinkOptions, payload_bytes: usize) {
     };
     echoes(WARM_UP);
     watch.expect_nothing(&what, || echoes(COUNTED));
+}
+
+#[test]
+fn an_echo_in_an_own_loop_allocates_nothing() {
+    for (address, payload_bytes) in cases() {
+        let watch = Watch::new();
+        watch.join();
+        let mut io = IoLoop::new(IoOptions::default()).unwrap();
+        let options = options_for(&address);
+        let server_options = ServerOptions {
+            link: options.clone(),
+            ..ServerOptions::default()
+        };
+        let accept = move |_: &Link| Ok(Echo(watch));
+        let server = io.listen(&address, server_options, accept).unwrap();
+        let arrived = Arc::new(Count::default());
+        let inbox = Inbox(watch, Arc::clone(&arrived));
+        let link = io.connect(&server.local_address(), options, inbox);
+        let link = link.unwrap();
+        while !link.is_open() {
+            io.turn(Some(WATCHDOG)).unwrap();
+        }
+
+        let message = vec![7; payload_bytes];
+        let mut echoes = |number: u64| {
+            for _ in 0..number {
+                let before = arrived.now();
+                link.send(&message).unwrap();
+                while arrived.now() == before {
+                    io.turn(Some(WATCHDOG)).unwrap();
+                }
+            }
+        };
+        echoes(WARM_UP);
+        watch.expect_nothing(&format!("{address}, {payload_bytes} B"), || echoes(COUNTED));
+    }
+}
+
+#[test]
+fn a_broadcast_allocates_nothing() {
+    const PEERS: u64 = 10;
+    for (address, payload_bytes) in cases().filter(|&(_, bytes)| bytes <= 1024) {
+        let watch = Watch::new();
+        watch.join();
+        let io = [start_io(), start_io()];
+        let options = options_for(&address);
+        let server = listen(&io[0], &address, options.clone(), move |_| Echo(watch));
+        let arrived = Arc::new(Count::default());
+        let links: Vec<_> = (1..=PEERS)
+            .map(|peers| {
+                let inbox = Inbox(watch, Arc::clone(&arrived));
+                let link = io[1].connect(&server.local_address(), options.clone(), inbox);
+                let link = link.unwrap();
+                link.wait_open(WATCHDOG).unwrap();
+                link.send(b"here I am").unwrap();
+                arrived.wait_for(peers);
+                link
+            })
+            .collect();
+
+        let message = vec![7; payload_bytes];
+        let broadcasts = |number: u64| {
+            for _ in 0..number {
+                let before = arrived.now();
+                let told = server.broadcast(&message);
+                assert_eq!(told.accepted as u64, PEERS);
+                arrived.wait_for(before + PEERS);
+            }
+        };
+        broadcasts(WARM_UP / PEERS);
+        watch.expect_nothing(&format!("{address}, {payload_bytes} B"), || {
+            broadcasts(COUNTED / PEERS);
+        });
+        drop(links);
+    }
 }
 
 #[test]

@@ -308,6 +308,7 @@ const FIGURES: &[Figure] = &[
     Figure::streamed("accepted", Unit::Number, |s| Some(s.accepted as f64)),
     Figure::streamed("refused", Unit::Number, |s| Some(s.refused as f64)),
     Figure::streamed("evicted", Unit::Number, |s| Some(s.evicted as f64)),
+    Figure::streamed("too_old", Unit::Number, |s| Some(s.too_old as f64)),
     Figure::streamed("delivered", Unit::Number, |s| told(s.delivered)),
     Figure::streamed("gbit_per_s", Unit::Number, |s| s.gbit_per_s),
     Figure::streamed("queue_delay_p50", Unit::Time, |s| {

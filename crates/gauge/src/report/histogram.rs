@@ -5,9 +5,11 @@
 //! what a line of an HdrHistogram log carries.
 
 use std::fmt;
+use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::{
     Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer,
 };
@@ -49,11 +51,13 @@ impl Histogram {
     ///
     /// A sentence about what the text is instead.
     pub fn from_base64(text: &str) -> Result<Self, String> {
-        let bytes = STANDARD
+        let compressed = STANDARD
             .decode(text)
             .map_err(|why| format!("a histogram that is no base64: {why}"))?;
+        let plain = inflate(&compressed)
+            .map_err(|why| format!("a histogram that cannot be read: {why}"))?;
         HdrDeserializer::new()
-            .deserialize(&mut bytes.as_slice())
+            .deserialize(&mut plain.as_slice())
             .map(Self)
             .map_err(|why| format!("a histogram that cannot be read: {why}"))
     }
@@ -71,6 +75,46 @@ impl Histogram {
         Ok(STANDARD.encode(bytes))
     }
 }
+
+/// The plain V2 encoding inside the compressed one, if reading it takes no more memory than a histogram
+/// of ours: the library that reads it sets memory aside by the lengths and the range that it announces.
+fn inflate(compressed: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let Some((&[c0, c1, c2, c3, ..], deflated)) = compressed.split_first_chunk::<8>() else {
+        return Err("it is cut short");
+    };
+    if u32::from_be_bytes([c0, c1, c2, c3]) != COMPRESSED_COOKIE {
+        return Err("it is not in the compressed V2 encoding");
+    }
+    let mut plain = Vec::new();
+    ZlibDecoder::new(deflated)
+        .take(PLAIN_LIMIT_BYTES)
+        .read_to_end(&mut plain)
+        .map_err(|_| "it is damaged")?;
+    let number = |at: usize| {
+        let bytes = plain.get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    let (Some(payload_bytes), Some(digits)) = (number(4), number(12)) else {
+        return Err("it is cut short");
+    };
+    if plain.len() < PLAIN_HEADER_BYTES || payload_bytes as usize > plain.len() - PLAIN_HEADER_BYTES
+    {
+        return Err("it is cut short, or longer than any report's");
+    }
+    if digits > DIGITS {
+        return Err("it has more digits than a report's");
+    }
+    Ok(plain)
+}
+
+/// The first word of the compressed V2 encoding.
+const COMPRESSED_COOKIE: u32 = 0x1c84_9314;
+/// What stands before the counts in the plain one: two words, offset, digits, range and a ratio.
+const PLAIN_HEADER_BYTES: usize = 40;
+/// All counts of three digits over all values of 64 bits, each in its longest form, and the header.
+const PLAIN_LIMIT_BYTES: u64 = 64 * 1024 * 9 + PLAIN_HEADER_BYTES as u64;
+/// Digits of every histogram of ours.
+const DIGITS: u32 = 3;
 
 /// The one rule by which a recorder, and whoever checks its report, finds a percentile.
 pub(crate) fn at_rank(
@@ -127,6 +171,39 @@ mod tests {
         for text in ["", "§", "AAAA", "HISTFAAAA"] {
             assert!(Histogram::from_base64(text).is_err(), "{text:?}");
         }
+    }
+
+    /// A histogram of no counts with this payload length and these digits, compressed.
+    fn announcing(payload_bytes: u32, digits: u32) -> String {
+        let mut plain = Vec::new();
+        for word in [0x1c84_9313, payload_bytes, 0, digits] {
+            plain.extend(u32::to_be_bytes(word));
+        }
+        for range in [1_u64, 1 << 60, 1.0_f64.to_bits()] {
+            plain.extend(range.to_be_bytes());
+        }
+        let mut deflated = Vec::new();
+        let level = flate2::Compression::fast();
+        flate2::read::ZlibEncoder::new(plain.as_slice(), level)
+            .read_to_end(&mut deflated)
+            .unwrap();
+        let mut compressed = COMPRESSED_COOKIE.to_be_bytes().to_vec();
+        compressed.extend((deflated.len() as u32).to_be_bytes());
+        compressed.extend(deflated);
+        STANDARD.encode(compressed)
+    }
+
+    // The library behind it set aside what a forty-byte text announced: four gibibytes.
+    #[test]
+    fn no_memory_follows_what_a_histogram_only_announces() {
+        assert_eq!(
+            Histogram::from_base64(&announcing(0, 3)).unwrap().count(),
+            0
+        );
+        let longer = Histogram::from_base64(&announcing(u32::MAX, 3)).unwrap_err();
+        assert!(longer.contains("cut short, or longer"), "{longer}");
+        let finer = Histogram::from_base64(&announcing(0, 5)).unwrap_err();
+        assert!(finer.contains("more digits"), "{finer}");
     }
 
     proptest::proptest! {

@@ -7,7 +7,7 @@ use super::Percentile;
 
 /// A one-way stream to one address with one payload.
 ///
-/// accepted = evicted + discarded + written; what was written and not delivered is lost.
+/// accepted = evicted + too old + discarded + written; what was written and not delivered is lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamRow {
     /// As it was asked for.
@@ -32,6 +32,12 @@ pub struct StreamRow {
     pub refused: u64,
     /// Accepted messages that made room for fresher ones.
     pub evicted: u64,
+    /// What the link was to give up instead of writing: whatever waited longer than this.
+    #[serde(default)]
+    pub max_queue_delay_ns: Option<u64>,
+    /// Accepted messages that were given up for their age.
+    #[serde(default)]
+    pub too_old: u64,
     /// Accepted messages that were given up for another reason: the connection ended, or the kernel
     /// would not send them.
     pub discarded: u64,

@@ -81,6 +81,7 @@ impl Cell<'_> {
             &Beginning {
                 address: self.address,
                 strategy: self.plan.strategy,
+                max_queue_delay: self.plan.max_queue_delay,
                 hello: &hello,
                 seat: self.seat,
                 register: self.register,

@@ -134,6 +134,9 @@ impl<'a> Looking<'a> {
             evicted: sending.as_ref().map_or(self.at_look.evicted, |sending| {
                 sending.discarded.evicted.messages
             }),
+            too_old: sending.as_ref().map_or(self.at_look.too_old, |sending| {
+                sending.discarded.too_old.messages
+            }),
             waiting_bytes: sending.map_or(0, |sending| sending.waiting.bytes),
         })
     }
@@ -147,6 +150,7 @@ fn since(before: &Look, now: &Look) -> Look {
         accepted: now.accepted - before.accepted,
         refused: now.refused - before.refused,
         evicted: now.evicted.saturating_sub(before.evicted),
+        too_old: now.too_old.saturating_sub(before.too_old),
         written: now.written.saturating_sub(before.written),
         ..now.clone()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tautline::{Address, Framing, IoThread, Link, LinkOptions, Strategy};
 
@@ -32,6 +32,7 @@ pub(crate) struct Peer<'a> {
 pub(crate) struct Beginning<'a> {
     pub(crate) address: &'a Address,
     pub(crate) strategy: Strategy,
+    pub(crate) max_queue_delay: Option<Duration>,
     pub(crate) hello: &'a Hello,
     pub(crate) seat: Seat,
     pub(crate) register: &'a Arc<Register>,
@@ -52,6 +53,7 @@ impl<'a> Peer<'a> {
                 Transport::Udp => Framing::Raw,
             },
             strategy: beginning.strategy,
+            max_queue_delay: beginning.max_queue_delay,
             ..LinkOptions::default()
         };
         let message_bytes = hello.message_bytes as usize;

@@ -19,6 +19,8 @@ pub struct StreamPlan {
     pub sizes: Vec<usize>,
     /// What the link does when its queue is full.
     pub strategy: Strategy,
+    /// What the link gives up instead of writing: whatever waited longer. `None` is nothing.
+    pub max_queue_delay: Option<Duration>,
     /// Messages a second on an absolute schedule; `None` is as fast as they go.
     pub rate_hz: Option<f64>,
     /// How long messages are sent in each cell.
@@ -33,6 +35,7 @@ impl Default for StreamPlan {
             addresses: Vec::new(),
             sizes: vec![1_024],
             strategy: Strategy::Reliable,
+            max_queue_delay: None,
             rate_hz: None,
             duration: Duration::from_secs(10),
             placement: PlacementPlan::default(),
@@ -51,6 +54,9 @@ impl StreamPlan {
             let why = "it has to be above 0".to_owned();
             return Err(PlanError::new("-t", why));
         }
+        if let Some(why) = self.why_no_queue_delay() {
+            return Err(PlanError::new("--max-queue-delay", why.to_owned()));
+        }
         if let Some(rate_hz) = self.rate_hz
             && !(LEAST_RATE_HZ..=MOST_RATE_HZ).contains(&rate_hz)
         {
@@ -64,6 +70,16 @@ impl StreamPlan {
         }
         self.placement.check()?;
         Ok(self)
+    }
+
+    fn why_no_queue_delay(&self) -> Option<&'static str> {
+        match self.max_queue_delay {
+            Some(Duration::ZERO) => Some("0 would give up every message that waits at all"),
+            Some(_) if self.strategy == Strategy::Reliable => {
+                Some("reliable gives up nothing; take --strategy besteffort or keeplatest")
+            }
+            _ => None,
+        }
     }
 
     /// How long it takes at most when nothing goes wrong.
@@ -124,6 +140,29 @@ mod tests {
             refused("udp://h:1", 31),
             "--size: 31 is not within 32 to 65507, as over udp"
         );
+    }
+
+    #[test]
+    fn a_queue_delay_is_not_for_reliable_and_not_0() {
+        let checked = |strategy, max_queue_delay| {
+            let plan = StreamPlan {
+                strategy,
+                max_queue_delay: Some(max_queue_delay),
+                ..StreamPlan::default()
+            };
+            plan.checked().map(|_| ()).map_err(|why| why.to_string())
+        };
+        let ms = Duration::from_millis(1);
+        assert_eq!(
+            checked(Strategy::Reliable, ms).unwrap_err(),
+            "--max-queue-delay: reliable gives up nothing; take --strategy besteffort or keeplatest"
+        );
+        assert_eq!(
+            checked(Strategy::BestEffort, Duration::ZERO).unwrap_err(),
+            "--max-queue-delay: 0 would give up every message that waits at all"
+        );
+        assert_eq!(checked(Strategy::BestEffort, ms), Ok(()));
+        assert_eq!(checked(Strategy::KeepLatest, ms), Ok(()));
     }
 
     #[test]

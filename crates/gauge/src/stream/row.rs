@@ -1,5 +1,7 @@
 //! What is made of a stream: the link's account and the server's, side by side.
 
+use std::time::Duration;
+
 use tautline::SendStatistics;
 
 use super::cell::{Cell, Produced};
@@ -27,8 +29,9 @@ impl StreamRow {
             ref error,
         } = *found;
         let payload_bytes = cell.payload_bytes;
-        let discarded = sending.discarded.total().messages - sending.discarded.evicted.messages;
         let evicted = sending.discarded.evicted.messages;
+        let too_old = sending.discarded.too_old.messages;
+        let discarded = sending.discarded.total().messages - evicted - too_old;
         let seconds = counts
             .map(|counts| counts.elapsed_ns as f64 / 1e9)
             .filter(|&seconds| seconds > 0.0);
@@ -47,11 +50,15 @@ impl StreamRow {
             offered: produced.offered,
             accepted: produced.accepted,
             refused: produced.refused,
+            max_queue_delay_ns: cell.plan.max_queue_delay.map(as_ns),
             evicted,
+            too_old,
             discarded,
             delivered: counts.map(|counts| counts.received_messages),
             lost: counts.map(|counts| {
-                let left = produced.accepted.saturating_sub(evicted + discarded);
+                let left = produced
+                    .accepted
+                    .saturating_sub(evicted + too_old + discarded);
                 left.saturating_sub(counts.received_messages)
             }),
             duplicates: counts.map(|counts| counts.duplicates),
@@ -74,4 +81,9 @@ impl StreamRow {
             error: error.clone(),
         }
     }
+}
+
+/// Longer than five centuries is as good as for ever.
+fn as_ns(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }

@@ -128,7 +128,7 @@ impl Parser {
     /// any number more.
     #[inline]
     pub fn next(&mut self, bytes: &[u8]) -> Step {
-        if !matches!(self.passing, Passing::Nothing) {
+        if self.is_passing() {
             return self.pass_on(bytes);
         }
         if bytes.is_empty() {
@@ -193,6 +193,16 @@ impl Parser {
     /// The payload of the frame that the last step called decoded.
     pub fn decoded(&self) -> &[u8] {
         &self.decoded
+    }
+
+    pub(crate) const fn framing(&self) -> &Framing {
+        &self.framing
+    }
+
+    /// Whether what comes next is still part of something bad.
+    #[inline]
+    pub(crate) const fn is_passing(&self) -> bool {
+        !matches!(self.passing, Passing::Nothing)
     }
 
     /// Whether a bad frame is the end: the same fault comes again and again then.

@@ -28,6 +28,11 @@ impl Hot {
     }
 
     #[inline]
+    pub(super) const fn free_since_ns(&self) -> u64 {
+        self.free_since_ns
+    }
+
+    #[inline]
     pub(super) const fn free_again(&mut self, now_ns: u64) {
         self.free_since_ns = now_ns;
     }

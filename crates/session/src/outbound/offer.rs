@@ -256,10 +256,10 @@ impl Outbound {
         peer: PeerId,
         surroundings: &impl Surroundings,
     ) -> bool {
-        if self.waiters.anyone_waits() {
-            return false;
+        if self.has_room(encoded_bytes) {
+            return true;
         }
-        if self.reserve(encoded_bytes) {
+        if self.discard_too_old(surroundings) && self.has_room(encoded_bytes) {
             return true;
         }
         if self.strategy != Strategy::KeepLatest || !self.eviction_makes_room(encoded_bytes, peer) {
@@ -272,6 +272,12 @@ impl Outbound {
         }
         // Another queue was quicker to take what this one gave back to their total.
         false
+    }
+
+    /// Reserves room, if there is some and nobody waits for it.
+    #[inline]
+    pub(super) fn has_room(&self, encoded_bytes: usize) -> bool {
+        !self.waiters.anyone_waits() && self.reserve(encoded_bytes)
     }
 
     #[inline]
@@ -303,7 +309,10 @@ impl Outbound {
 
     fn evict(&mut self, peer: PeerId, surroundings: &impl Surroundings) -> bool {
         let evicted = match self.peers {
-            None => self.queue.evict_oldest(surroundings),
+            None => self
+                .queue
+                .evict_oldest(surroundings)
+                .map(|(_, tally)| tally),
             Some(_) => self.queue.evict_oldest_to(peer, surroundings),
         };
         let Some(evicted) = evicted else {
@@ -348,8 +357,7 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) -> Offer {
         let accepted = Tally::one(message.encoded_bytes);
-        self.each_account(peer, |account| account.accepted += accepted);
-        self.peak = self.peak.max(self.waiting() + accepted);
+        self.note_accepted(accepted, peer);
 
         let idle = self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;
         let mut now_ns = None;
@@ -366,11 +374,13 @@ impl Outbound {
         if writes_now {
             self.writer = Writer::Sender;
             self.in_flight = accepted;
-            return self.hand_to_sender(message, peer, caller, surroundings);
+            if self.max_queue_delay_ns.is_some() {
+                now_ns = now_ns.or_else(|| Some(surroundings.now_ns()));
+            }
+            return self.hand_to_sender(message, peer, caller, now_ns, surroundings);
         }
 
-        let wants_time = self.queue.wants_time();
-        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
+        let at_ns = self.time_wanted(now_ns, surroundings);
         let framing = &self.framing;
         self.queue
             .push(message.encoded_bytes, at_ns, surroundings, |block| {
@@ -390,11 +400,13 @@ impl Outbound {
         message: Weighed<'_>,
         peer: PeerId,
         caller: Caller,
+        accepted_ns: Option<u64>,
         surroundings: &impl Surroundings,
     ) -> Offer {
         let mut token = Token {
             generation: self.generation,
             timed: caller != Caller::Direct,
+            accepted_ns,
             header: Header::default(),
         };
         if let Form::Headed { header, .. } = message.form {
@@ -411,6 +423,35 @@ impl Outbound {
             taken_ns: 0,
             block,
         })
+    }
+
+    #[inline]
+    pub(super) fn note_accepted(&mut self, accepted: Tally, peer: PeerId) {
+        self.each_account(peer, |account| account.accepted += accepted);
+        self.peak = self.peak.max(self.waiting() + accepted);
+    }
+
+    /// The time, where the queue wants it and it was not read already.
+    #[inline]
+    fn time_wanted(&self, now_ns: Option<u64>, surroundings: &impl Surroundings) -> Option<u64> {
+        let wants_time = self.queue.wants_time();
+        wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()))
+    }
+
+    /// Appends what the driver says itself.
+    pub(super) fn enqueue(
+        &mut self,
+        header: &[u8],
+        payload: &[u8],
+        surroundings: &impl Surroundings,
+    ) {
+        let at_ns = self.time_wanted(None, surroundings);
+        let encoded_bytes = header.len() + payload.len();
+        self.queue
+            .push(encoded_bytes, at_ns, surroundings, |block| {
+                block.push(header, payload, PeerId::SOLE);
+            });
+        self.judge_pressure();
     }
 }
 

@@ -32,6 +32,7 @@ impl Outbound {
             return None;
         }
         self.blocked = false;
+        self.discard_too_old(surroundings);
         let block = self.queue.take_front(surroundings)?;
         self.writer = Writer::Block;
         self.in_flight = block.tally();
@@ -40,6 +41,7 @@ impl Outbound {
             token: Token {
                 generation: self.generation,
                 timed: true,
+                accepted_ns: None,
                 header: Header::default(),
             },
             caller,
@@ -62,7 +64,8 @@ impl Outbound {
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
         let completed = taken.block.advance(written_bytes, record(waited));
-        self.account.written += completed.written;
+        self.account
+            .wrote(completed.written, self.hot.free_since_ns());
         self.account.framing_bytes += completed.framing_bytes;
         self.give_back(completed.written.bytes);
         self.settle_ends(taken, true, surroundings)
@@ -83,11 +86,12 @@ impl Outbound {
         if let Some(cause) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken.block, cause, surroundings);
         }
+        let now_ns = self.hot.free_since_ns();
         for _ in 0..sent {
             let waited = (taken.taken_ns, &mut self.queue_delay);
             if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
                 self.give_back(written.bytes);
-                self.each_account(peer, |account| account.written += written);
+                self.each_account(peer, |account| account.wrote(written, now_ns));
             }
         }
         if stopped == Stopped::Failed
@@ -123,8 +127,9 @@ impl Outbound {
             }
             (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
+                let now_ns = self.hot.free_since_ns();
                 self.each_account(peer, |account| {
-                    account.written += whole;
+                    account.wrote(whole, now_ns);
                     account.framing_bytes += header.len() as u64;
                 });
             }
@@ -133,7 +138,7 @@ impl Outbound {
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
             (None, DirectWrite::Part(bytes)) => {
-                self.put_rest_first(&header, message, peer, bytes, surroundings);
+                self.put_rest_first(token, &header, message, peer, bytes, surroundings);
             }
         }
         self.judge_pressure();
@@ -166,8 +171,11 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) -> Settled {
         if taken.own && !taken.block.is_empty() {
-            // From now on it waits like any other.
-            taken.block.stamp_all(surroundings.now_ns());
+            // From now on it waits like any other, and those behind it came later.
+            let accepted_ns = taken.token.accepted_ns;
+            taken
+                .block
+                .stamp_all(accepted_ns.unwrap_or_else(|| surroundings.now_ns()));
         }
         let rest = self.put_back(taken.block, surroundings);
         let blocked = rest && would_block;
@@ -207,6 +215,7 @@ impl Outbound {
     #[cold]
     fn put_rest_first(
         &mut self,
+        token: Token,
         header: &[u8],
         message: &[u8],
         peer: PeerId,
@@ -214,12 +223,18 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) {
         let mut rest = block_for(header.len() + message.len(), surroundings);
-        rest.stamp(surroundings.now_ns());
+        // Those behind it were queued while it was being written: it is the oldest.
+        let accepted_ns = token.accepted_ns.unwrap_or_else(|| surroundings.now_ns());
+        rest.stamp(accepted_ns);
         rest.push(header, message, peer);
         if written_bytes > 0 {
             rest.cut(written_bytes);
             self.give_back(written_bytes as u64);
-            self.account.written.bytes += written_bytes as u64;
+            let written = Tally {
+                messages: 0,
+                bytes: written_bytes as u64,
+            };
+            self.account.wrote(written, self.hot.free_since_ns());
         }
         self.put_back(rest, surroundings);
     }

@@ -32,6 +32,9 @@ pub struct OutboundOptions {
     pub queue_limit_messages: usize,
     /// Longest payload.
     pub frame_limit_bytes: usize,
+    /// A message that waited longer is given up instead of written. With it the clock is read for
+    /// every message that queues.
+    pub max_queue_delay_ns: Option<u64>,
     /// Several peers share the queue; keeplatest evicts among the messages to one peer.
     pub shared: bool,
     /// A total shared with other queues.
@@ -110,6 +113,8 @@ pub struct Token {
     /// Whether it matters when the write ends; a direct caller never queues for being hot, and is
     /// spared the clock.
     pub(super) timed: bool,
+    /// When its message was accepted, where the clock was read for that.
+    pub(super) accepted_ns: Option<u64>,
     pub(super) header: Header,
 }
 

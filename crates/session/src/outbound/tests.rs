@@ -1,8 +1,10 @@
 //! The sending half, promise by promise. What many steps in many orders do is the simulation's.
 
+mod control;
 mod delay;
 mod eviction;
 mod framed;
+mod freshness;
 mod life;
 mod limits;
 mod pressure;
@@ -248,6 +250,7 @@ fn options() -> OutboundOptions {
         queue_limit_bytes: 1 << 20,
         queue_limit_messages: 1 << 16,
         frame_limit_bytes: 1 << 20,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     }

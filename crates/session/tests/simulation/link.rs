@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) frame_limit: usize,
     /// The longest payload that senders try.
     pub(crate) longest: usize,
+    /// Older messages are given up.
+    pub(crate) max_delay_ns: Option<u64>,
     pub(crate) senders: usize,
     /// The owner of a direct link sends and writes; there is no driver.
     pub(crate) direct: bool,
@@ -140,6 +142,7 @@ impl Link {
             queue_limit_bytes: plan.limit_bytes,
             queue_limit_messages: plan.limit_messages,
             frame_limit_bytes: plan.frame_limit,
+            max_queue_delay_ns: plan.max_delay_ns,
             shared,
             budget,
         });
@@ -162,7 +165,8 @@ impl Link {
             sent: 0,
         };
         Self {
-            model: Model::new(plan.strategy, limit, longest, shared, total),
+            model: Model::new(plan.strategy, limit, longest, shared, total)
+                .with_max_delay(plan.max_delay_ns),
             senders: std::iter::repeat_with(sender).take(plan.senders).collect(),
             outbound,
             desk,
@@ -196,10 +200,26 @@ impl Link {
                 self.outbound.grant();
                 self.model.grant();
             }
+            96 if self.plan.max_delay_ns.is_some() => self.old_are_given_up(),
             96..98 => self.peers_come_and_go(random),
             _ => self.connection_changes(random),
         }
         self.check();
+    }
+
+    /// The driver looks by the clock.
+    fn old_are_given_up(&mut self) {
+        let left = self.outbound.give_up_too_old(&*self.desk);
+        self.say_with(|| format!("by the clock, the next has {left:?}"));
+        let now_ns = self.desk.now_ns();
+        if self.model.discard_too_old(now_ns) {
+            self.saw("the clock finds messages too old");
+        }
+        let expected = self.model.next_too_old_ns(now_ns);
+        assert_eq!(left.map(|left| left.as_nanos() as u64), expected);
+        self.poll_pressure();
+        // It looks at all that its coming may have decided.
+        self.driver.called = true;
     }
 
     fn peers_come_and_go(&mut self, random: &mut Random) {

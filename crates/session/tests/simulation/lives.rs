@@ -116,6 +116,10 @@ fn plan(random: &mut Random) -> Plan {
     } else {
         limit_bytes
     };
+    let may_discard =
+        strategy != Strategy::Reliable && (framing != Framing::Raw || kind != Kind::Stream);
+    let max_delay_ns = (may_discard && random.one_in(3))
+        .then(|| random.pick(&[1, 3_000, 40_000, 3_000_000, 10_000_000]) as u64);
     let direct = random.one_in(8);
     Plan {
         kind,
@@ -125,6 +129,7 @@ fn plan(random: &mut Random) -> Plan {
         limit_bytes,
         limit_messages,
         frame_limit,
+        max_delay_ns,
         senders: if direct { 1 } else { random.between(1, 5) },
         direct,
         room: random.between(1, limit_bytes * 2),

@@ -61,7 +61,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// What all lives together must come to.
-const EVENTS: [&str; 30] = [
+const EVENTS: [&str; 33] = [
     "a block is written to an old connection",
     "a connection ends under a writer",
     "a connection opens while a writer is at the last one",
@@ -87,8 +87,11 @@ const EVENTS: [&str; 30] = [
     "a wait is redeemed too early",
     "a wait is served",
     "all of a block of datagrams is sent",
+    "an offer finds messages too old",
+    "a writer finds messages too old",
     "pressure changes",
     "some of a block is written",
+    "the clock finds messages too old",
     "the kernel is full",
     "the kernel refuses a datagram of a block",
     "the kernel refuses a sender's datagram",

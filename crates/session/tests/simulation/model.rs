@@ -22,6 +22,8 @@ pub(crate) struct Message {
     pub(crate) unframeable: bool,
     /// Bytes of it that are written.
     pub(crate) written: usize,
+    /// When it was accepted.
+    pub(crate) accepted_ns: u64,
 }
 
 impl Message {
@@ -112,6 +114,8 @@ pub(crate) struct Model {
     pub(crate) longest: Longest,
     pub(crate) shared: bool,
     pub(crate) total: Option<Total>,
+    /// Older messages are given up.
+    pub(crate) max_delay_ns: Option<u64>,
     pub(crate) stage: Stage,
     queue: VecDeque<Message>,
     hand: Option<Hand>,
@@ -144,6 +148,7 @@ impl Model {
             longest,
             shared,
             total,
+            max_delay_ns: None,
             stage: Stage::NotOpen,
             queue: VecDeque::new(),
             hand: None,
@@ -158,6 +163,13 @@ impl Model {
             pressure_told: false,
             told: Vec::new(),
             written: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_max_delay(self, max_delay_ns: Option<u64>) -> Self {
+        Self {
+            max_delay_ns,
+            ..self
         }
     }
 
@@ -238,6 +250,36 @@ impl Model {
         self.judge();
         self.grant();
         given_up
+    }
+
+    /// Whether anything was too old. What is partly written never is.
+    pub(crate) fn discard_too_old(&mut self, now_ns: u64) -> bool {
+        let is_old = |message: &Message| {
+            let age_ns = now_ns - message.accepted_ns;
+            message.written == 0 && self.max_delay_ns.is_some_and(|limit_ns| age_ns > limit_ns)
+        };
+        let (old, fresh): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(is_old);
+        self.queue = fresh;
+        for message in &old {
+            let tally = message.tally();
+            self.hold(-(tally.bytes as i64));
+            self.each_account(message.peer, |account| account.discarded.too_old += tally);
+        }
+        if old.is_empty() {
+            return false;
+        }
+        self.judge();
+        self.grant();
+        true
+    }
+
+    /// How long until the next is too old.
+    pub(crate) fn next_too_old_ns(&self, now_ns: u64) -> Option<u64> {
+        let limit_ns = self.max_delay_ns?;
+        let untouched = self.queue.iter().find(|message| message.written == 0)?;
+        Some(untouched.accepted_ns + limit_ns + 1 - now_ns)
     }
 
     pub(crate) fn told(&mut self) -> Vec<Ticket> {

@@ -506,7 +506,9 @@ fn serve(line: &Line) {
         Drained::Idle => {}
         // The kernel says when it has room; where the wire broke, reading tells, and in these models
         // it never does: whoever writes next meets a wire that works.
-        Drained::More | Drained::Blocked | Drained::Broken(_) => line.home().come_again(),
+        Drained::More | Drained::Blocked | Drained::Short | Drained::Broken(_) => {
+            line.home().come_again()
+        }
     }
     line.poll_pressure();
 }
@@ -798,6 +800,7 @@ fn room_for(messages: usize) -> OutboundOptions {
         queue_limit_bytes: messages * ENCODED_BYTES,
         queue_limit_messages: messages,
         frame_limit_bytes: PAYLOAD_BYTES,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     }
@@ -805,7 +808,7 @@ fn room_for(messages: usize) -> OutboundOptions {
 
 fn open_line(options: OutboundOptions, script: &[Kernel]) -> (Arc<Line>, Arc<Wire>) {
     let line = Arc::new(Channel::new(Outbound::new(&options), Desk::default()));
-    let wire = Wire::new(options.framing, script);
+    let wire = Wire::new(options.framing.clone(), script);
     assert_eq!(line.opened(Arc::clone(&wire)), Some(1));
     (line, wire)
 }

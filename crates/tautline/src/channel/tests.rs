@@ -71,6 +71,7 @@ fn channel(framing: &Framing, room_bytes: usize) -> (Channel<Shelf, Desk>, Arc<S
         queue_limit_bytes: 100,
         queue_limit_messages: 10,
         frame_limit_bytes: 90,
+        max_queue_delay_ns: None,
         shared: false,
         budget: None,
     });

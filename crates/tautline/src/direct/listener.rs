@@ -1,15 +1,15 @@
-//! How direct links begin: connecting, and listening.
+//! How direct links begin on the side that listens.
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::receiving::DATAGRAM_ROOM;
 use super::{DirectLink, passed};
 use crate::address::Address;
 use crate::error::Error;
 use crate::options::{LinkOptions, ServerOptions};
-use crate::transport::{self, Connecting, Listener, PollInterest, Remote, Socket, is_icmp};
+use crate::transport::{self, Listener, PollInterest, Remote, Socket, is_icmp};
 
 /// Listens for [`DirectLink`]s.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ impl DirectListener {
             ..ServerOptions::default()
         };
         server.validate(address)?;
+        options.refuse_threads_work()?;
         let (listening, address) = match address {
             Address::Tcp { .. } | Address::Uds(_) => {
                 let listener = transport::listen(address, &server)?;
@@ -90,55 +91,6 @@ impl DirectListener {
                 let mut link = DirectLink::new(&self.address, socket, &self.options)?;
                 link.receiving.came_early(early);
                 Ok(link)
-            }
-        }
-    }
-}
-
-/// Connects to the first address of a name that answers.
-pub(super) fn connect(address: &Address, options: &LinkOptions) -> Result<Socket, Error> {
-    let deadline = Instant::now().checked_add(options.connect_timeout);
-    let mut failure = None;
-    for target in transport::resolve(address)? {
-        match connect_to(address, &target, options, deadline) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failure = Some(error),
-        }
-    }
-    let nowhere = || Error::connect(address, io::ErrorKind::AddrNotAvailable.into());
-    Err(failure.unwrap_or_else(nowhere))
-}
-
-fn connect_to(
-    address: &Address,
-    target: &transport::Target,
-    options: &LinkOptions,
-    deadline: Option<Instant>,
-) -> Result<Socket, Error> {
-    loop {
-        let (socket, connecting) = match transport::start_connect(address, target, options) {
-            Ok(started) => started,
-            Err(error) if transport::is_backlog_full(&error) && !passed(deadline) => {
-                // Nothing tells when there is room; the listener is alive, so it will not be long.
-                std::thread::sleep(BACKLOG_PAUSE);
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        if connecting == Connecting::Done {
-            return Ok(socket);
-        }
-        loop {
-            let failed = |cause| Error::connect(address, cause);
-            let ready = socket.wait_ready(WRITABLE, deadline).map_err(failed)?;
-            if !ready.write {
-                let timeout = options.connect_timeout;
-                return Err(Error::timed_out("connect to", address, timeout));
-            }
-            match transport::finish_connect(&socket) {
-                Ok(()) => return Ok(socket),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(cause) => return Err(failed(cause)),
             }
         }
     }
@@ -206,11 +158,5 @@ const READABLE: PollInterest = PollInterest {
     read: true,
     write: false,
 };
-const WRITABLE: PollInterest = PollInterest {
-    read: false,
-    write: true,
-};
-/// Between two tries to connect to a Unix listener whose backlog is full.
-const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
 /// Most datagrams kept from the moment before the socket was connected.
 const EARLY_DATAGRAMS: usize = 64;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tautline_session::{Parser, Step};
 
-use super::{Replies, TICK, next_look, passed};
+use super::{Replies, TICK, passed};
 use crate::driver::{Polled, Spin};
 use crate::error::RecvError;
 use crate::options::LinkOptions;
@@ -255,13 +255,14 @@ impl Receiving {
         sending: &mut Replies,
         deadline: Option<Instant>,
     ) -> io::Result<()> {
+        let short = sending.is_short();
         let interest = PollInterest {
             read: true,
-            write: true,
+            write: !short,
         };
-        let look = next_look(deadline);
-        let ready = sending.socket().wait_ready(interest, Some(look))?;
-        if ready.write {
+        let until = sending.next_try(deadline);
+        let ready = sending.socket().wait_ready(interest, Some(until))?;
+        if ready.write || short {
             sending.write_rest_or_give_up();
         }
         self.read(sending, Wait::No)

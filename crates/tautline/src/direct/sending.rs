@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tautline_session::{
     BLOCK_BYTES, Block, Call, Caller, Discard, Offer, Outbound, OutboundOptions, PeerId, Refusal,
@@ -13,7 +13,7 @@ use tautline_session::{
 };
 
 use super::{Closer, next_look, passed};
-use crate::channel::{refused, write_datagrams, write_one, write_stream};
+use crate::channel::{Trouble, refused, write_datagrams, write_one, write_stream};
 use crate::error::SendError;
 use crate::outlet::Outlet;
 use crate::sys;
@@ -30,6 +30,8 @@ pub struct Replies {
     read_ahead: Vec<u8>,
     /// Behind that.
     their_end: TheirEnd,
+    /// The kernel had no memory for what waits, and does not tell when it has.
+    short: bool,
 }
 
 /// Nothing can be sent any more.
@@ -60,6 +62,7 @@ impl Replies {
             closed: Arc::default(),
             read_ahead: Vec::new(),
             their_end: TheirEnd::Open,
+            short: false,
         }
     }
 
@@ -154,6 +157,21 @@ impl Replies {
         }
     }
 
+    /// Whether the kernel had no memory for what waits: its socket may be writable all the time.
+    pub(super) const fn is_short(&self) -> bool {
+        self.short
+    }
+
+    /// When to look up from a wait for room, whatever the kernel tells.
+    pub(super) fn next_try(&self, deadline: Option<Instant>) -> Instant {
+        let look = next_look(deadline);
+        if self.short {
+            look.min(Instant::now() + SHORTAGE_PAUSE)
+        } else {
+            look
+        }
+    }
+
     /// What came while a send waited.
     pub(super) const fn read_ahead(&mut self) -> &mut Vec<u8> {
         &mut self.read_ahead
@@ -168,17 +186,19 @@ impl Replies {
 
     fn write_taken(&mut self, taken: Taken) -> Result<(), Broken> {
         if self.socket().kind().is_datagram() {
-            let (sent, stopped) = write_datagrams(&*self.outlet, &taken);
+            let (sent, stopped, trouble) = write_datagrams(&*self.outlet, &taken);
             self.outbound
                 .settle_datagrams(taken, sent, stopped, &self.surroundings);
+            self.short = trouble.is_some();
             return Ok(());
         }
-        let (written_bytes, broken) = write_stream(&*self.outlet, taken.bytes());
+        let (written_bytes, trouble) = write_stream(&*self.outlet, taken.bytes());
         self.outbound
             .settle_stream(taken, written_bytes, &self.surroundings);
-        match broken {
-            Some(cause) => Err(self.note_failure(cause)),
-            None => Ok(()),
+        self.short = matches!(trouble, Some(Trouble::Short));
+        match trouble {
+            Some(Trouble::Broken(cause)) => Err(self.note_failure(cause)),
+            Some(Trouble::Short) | None => Ok(()),
         }
     }
 
@@ -205,11 +225,10 @@ impl Replies {
             read: stream
                 && matches!(self.their_end, TheirEnd::Open)
                 && self.read_ahead.len() < READ_AHEAD_LIMIT_BYTES,
-            write: true,
+            write: !self.short,
         };
-        let waited = self
-            .socket()
-            .wait_ready(interest, Some(next_look(deadline)));
+        let until = self.next_try(deadline);
+        let waited = self.socket().wait_ready(interest, Some(until));
         let Ok(ready) = waited else {
             return Err(self.lose());
         };
@@ -288,5 +307,7 @@ impl Surroundings for OneBlock {
     }
 }
 
+/// Before a kernel that had no memory for a write is asked again.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(1);
 /// Most bytes read while a send waits; past it the peer has to wait as well.
 const READ_AHEAD_LIMIT_BYTES: usize = 1024 * 1024;

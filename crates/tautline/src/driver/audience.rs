@@ -50,21 +50,28 @@ impl Audience {
         self.tell(|handler, link| handler.pressure(link, pressure))
     }
 
-    /// The last calls. When this returns no callback of the link runs or will run, and what the handler
-    /// held is gone. Whatever a handler does here, the end goes on. The link's `finish` is left to the
-    /// caller: whoever waits for the end finds everything else settled.
-    pub(crate) fn end(&mut self, generation: u64, unsent: Unsent, reason: &Reason) {
-        let shared = Arc::clone(self.shared());
-        if generation > 0 {
-            shared.set_closed(unsent);
-            let _ = self.pressure(Pressure::Off);
-            let closed = Closed {
-                generation,
-                reason: reason.clone(),
-                unsent,
-            };
-            let _ = self.tell(|handler, link| handler.closed(link, &closed));
-        }
+    /// A connection is over. Whatever a handler does here, the end goes on.
+    pub(crate) fn closed(
+        &mut self,
+        generation: u64,
+        unsent: Unsent,
+        reason: &Reason,
+    ) -> Result<(), Panicked> {
+        self.shared().set_closed(unsent);
+        let relieved = self.pressure(Pressure::Off);
+        let closed = Closed {
+            generation,
+            reason: reason.clone(),
+            unsent,
+        };
+        let told = self.tell(|handler, link| handler.closed(link, &closed));
+        relieved.and(told)
+    }
+
+    /// The last call. When this returns no callback of the link runs or will run, and what the handler
+    /// held is gone. The link's `finish` is left to the caller: whoever waits for the end finds
+    /// everything else settled.
+    pub(crate) fn ended(&mut self, reason: &Reason) {
         let ended = Ended {
             reason: reason.clone(),
         };
@@ -84,7 +91,7 @@ impl Audience {
 }
 
 /// Runs the application's code; no panic of it gets out.
-pub(super) fn contain<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub(crate) fn contain<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
         // What it panicked with is the application's too, and so is its drop. That of a panic in
         // there is left alone: somewhere it has to end.

@@ -3,6 +3,8 @@
 //! A peer is an address and the address of ours that it asked. It opens with its first datagram, closes
 //! by expiry, and when the table is full makes room by how long it was silent.
 
+mod liveness;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +12,13 @@ use std::time::{Duration, Instant};
 use mio::Interest;
 use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 
-use super::Alive;
+use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
+use super::gathering::Gathering;
 use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::Turn;
+use super::{Alive, SHORTAGE_PAUSE};
 use crate::address::Address;
 use crate::channel::{Channel, Drained};
 use crate::handler::{Opened, Reason, Received, Unsent};
@@ -22,7 +26,7 @@ use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Remote, is_icmp};
+use crate::transport::{Remote, is_icmp, plain};
 
 /// The server's socket and its peers.
 pub(crate) struct DatagramDriver {
@@ -41,6 +45,8 @@ pub(crate) struct DatagramDriver {
     /// No peer may be replaced before: all were active a moment ago.
     full_until: Option<Instant>,
     next_expiry: Instant,
+    /// For what waits while the kernel is full.
+    alarm: Alarm,
     /// The kernel could not watch the socket for us.
     unwatched: bool,
     /// The server was stopped: it ends with its last peer.
@@ -56,7 +62,12 @@ struct SaysClosed(Arc<ServerShared>);
 
 struct Peer {
     audience: Audience,
+    opened_at: Instant,
     last_receive: Instant,
+    /// What came and is handed out together with more, where that was asked for.
+    gathering: Option<Box<Gathering>>,
+    /// For what it does by the clock.
+    alarm: Alarm,
     /// Closing: ends when nothing waits for it, or at the deadline.
     closing: Option<Option<Instant>>,
 }
@@ -84,6 +95,7 @@ impl DatagramDriver {
             pressure: Pressure::Off,
             awaits_room: false,
             full_until: None,
+            alarm: Alarm::default(),
             unwatched: false,
             stopping: false,
         }
@@ -91,6 +103,12 @@ impl DatagramDriver {
 
     pub(crate) fn id(&self) -> u64 {
         self.server.id
+    }
+
+    /// Has the server and all its peers end; the commands for that are on their way.
+    pub(crate) fn abort_server(&self) -> Alive {
+        self.server.abort_all();
+        Alive::Yes
     }
 
     /// Starts to receive.
@@ -135,7 +153,10 @@ impl DatagramDriver {
             self.expire(now, turn);
             self.plan_expiry(now, turn);
         }
-        self.end_closing(now, turn);
+        self.alarm.rang(now);
+        // Those who close are looked at; the kernel may have had no memory for what waits; and taking is
+        // what gives up the old.
+        self.serve(turn);
         self.alive(turn)
     }
 
@@ -242,10 +263,26 @@ impl DatagramDriver {
         }
         let bytes = payload.len() as u64;
         let received = Received { at, truncated };
-        let told = peer
-            .audience
-            .tell(|handler, link| handler.message(link, payload, received));
-        shared.counters.read(1, bytes, bytes, at);
+        let told = match &mut peer.gathering {
+            None => {
+                let told = peer
+                    .audience
+                    .tell(|handler, link| handler.message(link, payload, received));
+                shared.counters.read(1, bytes, bytes, at);
+                told
+            }
+            Some(gathering) => {
+                // Its messages are counted when they are handed out.
+                shared.counters.read(0, 0, bytes, at);
+                let told = peer
+                    .audience
+                    .tell(|handler, link| gathering.add(payload, received, handler, link));
+                if let Some(due) = gathering.due() {
+                    peer.alarm.set(due, shared.id, turn);
+                }
+                told
+            }
+        };
         if let Err(Panicked) = told {
             self.end_peer(&remote, Reason::Panicked, turn);
         }
@@ -262,7 +299,7 @@ impl DatagramDriver {
         }
         let peer_id = self.channel.open_peer();
         let io = Arc::clone(&turn.io);
-        let address = Address::udp(remote.address);
+        let address = Address::udp(plain(remote.address));
         let channel = Arc::clone(&self.channel);
         let shared = LinkShared::peer_of_shared_queue(io, address.clone(), channel, peer_id);
         let shared = Arc::new(shared);
@@ -298,10 +335,14 @@ impl DatagramDriver {
         let told = told.and_then(|()| audience.pressure(self.pressure));
         let peer = Peer {
             audience,
+            opened_at: now,
             last_receive: now,
+            gathering: Gathering::for_link(self.options.link.batch),
+            alarm: Alarm::default(),
             closing: None,
         };
         self.peers.insert(remote.clone(), peer);
+        self.look_after(remote, now, turn);
         if let Err(Panicked) = told {
             self.end_peer(remote, Reason::Panicked, turn);
         }
@@ -351,7 +392,11 @@ impl DatagramDriver {
         match self.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => self.await_room(false, turn),
             Drained::More => turn.again(self.id()),
-            Drained::Blocked => self.await_room(true, turn),
+            Drained::Blocked => {
+                self.await_room(true, turn);
+                self.watch_queue(turn);
+            }
+            Drained::Short => turn.set_timer(Instant::now() + SHORTAGE_PAUSE, self.server.id),
             // A datagram that cannot be sent is given up alone; nothing breaks the socket.
             Drained::Broken(_) => {}
         }
@@ -369,6 +414,16 @@ impl DatagramDriver {
             }
         }
         self.end_closing(Instant::now(), turn);
+    }
+
+    /// The kernel is full: what waits grows old meanwhile.
+    fn watch_queue(&mut self, turn: &mut Turn) {
+        if self.options.link.max_queue_delay.is_some()
+            && let Some(left) = self.channel.give_up_too_old()
+            && let Some(at) = Instant::now().checked_add(left)
+        {
+            self.alarm.set(at, self.server.id, turn);
+        }
     }
 
     fn await_room(&mut self, awaits_room: bool, turn: &Turn) {
@@ -414,6 +469,12 @@ impl DatagramDriver {
             self.closing.retain(|closing| closing != remote);
         }
         let shared = Arc::clone(peer.audience.shared());
+        let reason = match reason {
+            Reason::Panicked | Reason::Aborted => reason,
+            // What came before the end is told before it.
+            _ if peer.hand_out_batch().is_err() => Reason::Panicked,
+            _ => reason,
+        };
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,
@@ -428,7 +489,8 @@ impl DatagramDriver {
             queued,
             kernel_bytes: None,
         };
-        peer.audience.end(1, unsent, &reason);
+        let _ = peer.audience.closed(1, unsent, &reason);
+        peer.audience.ended(&reason);
         self.server.peer_ended(&shared);
         shared.finish(reason);
     }

@@ -1,4 +1,5 @@
-//! The I/O thread as other threads see it: a mailbox, a bell, and the pool of blocks.
+//! A driver as other threads see it: a mailbox, a bell, and the pool of blocks; and which thread
+//! is inside which driver's turn.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -17,7 +18,7 @@ use crate::error::Error;
 use crate::sys;
 use crate::transport::Target;
 
-/// What may be asked of the I/O thread.
+/// What may be asked of the driver.
 pub(crate) enum Command {
     /// Connect a new link.
     Connect(Box<LinkStart>),
@@ -45,10 +46,13 @@ pub(crate) enum Command {
     Retire,
 }
 
-/// What the I/O thread shares with everybody who talks to it.
+/// What a driver, on an I/O thread or in an own loop, shares with everybody who talks to it.
 pub(crate) struct IoShared {
     id: u64,
-    commands: Mutex<Vec<Command>>,
+    /// The number of the thread that turns an own loop. 0 for an I/O thread, which is inside its
+    /// driver for as long as it lives.
+    turned_by: u64,
+    mailbox: Mutex<Mailbox>,
     /// The bell was rung and not answered yet.
     called: AtomicBool,
     waker: mio::Waker,
@@ -56,12 +60,23 @@ pub(crate) struct IoShared {
     next_id: AtomicU64,
 }
 
-thread_local! {
-    /// The I/O thread that this thread is; 0 for none. Callbacks run nowhere else.
-    static CURRENT: Cell<u64> = const { Cell::new(0) };
-    /// What callbacks ask of their own I/O thread, and so of nobody else: no lock, no bell.
-    static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
+#[derive(Default)]
+struct Mailbox {
+    commands: Vec<Command>,
+    /// The driver is gone, and would never look here again.
+    closed: bool,
 }
+
+thread_local! {
+    /// The driver that this thread is inside of; 0 for none. Callbacks run nowhere else.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// What callbacks ask of their own driver, and so of nobody else: no lock, no bell.
+    static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
+    /// This thread among those that ever had a loop of their own.
+    static THREAD_NUMBER: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 
 static NEXT_IO: AtomicU64 = AtomicU64::new(1);
 
@@ -69,14 +84,24 @@ static NEXT_IO: AtomicU64 = AtomicU64::new(1);
 pub(crate) const BELL: mio::Token = mio::Token(0);
 
 impl IoShared {
+    /// For a driver with an I/O thread of its own.
     pub(crate) fn new(registry: &mio::Registry) -> io::Result<Self> {
         Ok(Self {
             id: NEXT_IO.fetch_add(1, Ordering::Relaxed),
-            commands: Mutex::default(),
+            turned_by: 0,
+            mailbox: Mutex::default(),
             called: AtomicBool::new(false),
             waker: mio::Waker::new(registry, BELL)?,
             pool: BlockPool::default(),
             next_id: AtomicU64::new(1),
+        })
+    }
+
+    /// For a driver that the calling thread turns itself.
+    pub(crate) fn turned_here(registry: &mio::Registry) -> io::Result<Self> {
+        Ok(Self {
+            turned_by: THREAD_NUMBER.with(|number| *number),
+            ..Self::new(registry)?
         })
     }
 
@@ -91,19 +116,61 @@ impl IoShared {
             // The thread looks here before it sleeps.
             return OWN_COMMANDS.with_borrow_mut(|own| own.push(command));
         }
-        self.mailbox().push(command);
+        let mut mailbox = self.mailbox();
+        if mailbox.closed {
+            // Every link of it has ended. Dropped without the lock: it may hold a link.
+            drop(mailbox);
+            return drop(command);
+        }
+        mailbox.commands.push(command);
+        drop(mailbox);
         if !self.called.swap(true, Ordering::AcqRel) {
-            // Fails only where the counter of the eventfd would overflow: then the bell rings anyway.
-            let _ = self.waker.wake();
+            self.ring();
         }
     }
 
-    pub(crate) fn become_current(&self) {
-        CURRENT.set(self.id);
+    /// Has the driver turn once more, and its descriptor be readable until then.
+    pub(super) fn ring(&self) {
+        // Fails only where the counter of the eventfd would overflow: then the bell rings anyway.
+        let _ = self.waker.wake();
+    }
+
+    /// This thread is inside the driver until what is returned is dropped.
+    pub(crate) fn enter(&self) -> Inside<'_> {
+        Inside {
+            io: self,
+            before: CURRENT.replace(self.id),
+            asked_before: OWN_COMMANDS.with_borrow_mut(|own| {
+                // Empty it stays, and keeps its memory.
+                let nested = !own.is_empty();
+                if nested {
+                    std::mem::take(own)
+                } else {
+                    Vec::new()
+                }
+            }),
+        }
     }
 
     pub(crate) fn is_current(&self) -> bool {
         CURRENT.get() == self.id
+    }
+
+    /// Who the calling thread is to this driver. Between its turns the thread of an own loop must not
+    /// wait for that loop: nobody else turns it.
+    pub(crate) fn caller(&self) -> Caller {
+        let current = CURRENT.get();
+        if current == self.id {
+            Caller::Driver
+        } else if current != 0 || self.is_turned_here() {
+            Caller::Callback
+        } else {
+            Caller::Thread
+        }
+    }
+
+    fn is_turned_here(&self) -> bool {
+        self.turned_by != 0 && self.turned_by == THREAD_NUMBER.with(|number| *number)
     }
 
     /// Whether there is something to obey.
@@ -117,16 +184,49 @@ impl IoShared {
         OWN_COMMANDS.with_borrow_mut(|own| std::mem::swap(own, empty));
         // Answered before the mailbox is emptied: whoever comes after that rings again.
         if self.called.load(Ordering::Relaxed) && self.called.swap(false, Ordering::AcqRel) {
-            empty.append(&mut self.mailbox());
+            empty.append(&mut self.mailbox().commands);
         }
     }
 
-    fn mailbox(&self) -> MutexGuard<'_, Vec<Command>> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The driver goes, unless somebody has just asked something of it.
+    pub(super) fn close_mailbox(&self) -> bool {
+        let mut mailbox = self.mailbox();
+        mailbox.closed = mailbox.commands.is_empty();
+        mailbox.closed
+    }
+
+    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the calling thread is any I/O thread, so inside a callback.
+/// A thread inside a driver: from here callbacks are called.
+pub(crate) struct Inside<'a> {
+    io: &'a IoShared,
+    /// The driver in whose callback this one is turned or dropped; 0 nearly always.
+    before: u64,
+    asked_before: Vec<Command>,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+        let asked_before = std::mem::take(&mut self.asked_before);
+        let left = OWN_COMMANDS.with_borrow_mut(|own| {
+            if own.is_empty() && asked_before.is_empty() {
+                // Its memory is used in the next turn.
+                return Vec::new();
+            }
+            std::mem::replace(own, asked_before)
+        });
+        for command in left {
+            // By way of the mailbox: until the next turn this thread may turn another loop.
+            self.io.command(command);
+        }
+    }
+}
+
+/// Whether the calling thread is inside a callback, of whichever driver.
 pub(crate) fn in_callback() -> bool {
     CURRENT.get() != 0
 }
@@ -153,13 +253,7 @@ impl Surroundings for IoHome {
 
 impl Home for IoHome {
     fn caller(&self) -> Caller {
-        if self.io.is_current() {
-            Caller::Driver
-        } else if in_callback() {
-            Caller::Callback
-        } else {
-            Caller::Thread
-        }
+        self.io.caller()
     }
 
     fn call_driver(&self) {

@@ -1,14 +1,15 @@
-//! One connection on its I/O thread: from connecting to the last callback.
+//! One link on its I/O thread: from connecting to the last callback, through all its connections.
 //!
 //! Serves clients of every transport and the peers of stream servers; the transports differ below,
 //! in [`crate::transport`].
 
 mod connecting;
 mod ending;
+mod liveness;
 mod reading;
+mod retrying;
 mod writing;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +18,9 @@ use mio::Interest;
 use tautline_session::{Inbound, Tally};
 
 use super::Alive;
+use super::alarm::Alarm;
 use super::audience::{Audience, Panicked};
+use super::gathering::Gathering;
 use super::turn::Turn;
 use crate::address::Address;
 use crate::error::Error;
@@ -26,16 +29,27 @@ use crate::link::LinkShared;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{self, Socket, Target};
+use crate::transport::{Race, Socket};
+
+use liveness::Liveness;
+use retrying::Comeback;
 
 /// One link as its I/O thread drives it.
 pub(crate) struct LinkDriver {
     audience: Audience,
     options: LinkOptions,
     stage: Stage,
+    /// A link that reconnects; `None` for one that has one life.
+    comeback: Option<Box<Comeback>>,
+    /// A name is being looked up.
+    looking_up: bool,
+    /// The connection that was told to have opened.
+    generation: Option<u64>,
     /// The open connection.
     outlet: Option<Arc<Outlet>>,
     inbound: Inbound,
+    /// What came and is handed out together with more, where that was asked for.
+    gathering: Option<Box<Gathering>>,
     /// A pause kept what was read already.
     held: bool,
     our_side: Side,
@@ -45,6 +59,10 @@ pub(crate) struct LinkDriver {
     /// The kernel was full and tells when there is room.
     awaits_room: bool,
     deadline: Option<Instant>,
+    /// For what it does by the clock while it is open.
+    alarm: Alarm,
+    /// What it is watched by, if by anything.
+    liveness: Option<Box<Liveness>>,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -59,15 +77,10 @@ pub(crate) struct LinkStart {
 enum Stage {
     /// A name is being looked up on a thread of its own.
     Resolving,
-    /// A socket is connecting; `targets` are tried after it.
-    Connecting {
-        socket: Socket,
-        targets: VecDeque<Target>,
-    },
-    /// All connects failed for want of room in a listener's backlog; tried again after a while.
-    WaitingForBacklog {
-        targets: VecDeque<Target>,
-    },
+    /// Sockets are connecting.
+    Connecting(Box<Race>),
+    /// Pauses before the next attempt.
+    Retrying,
     Open,
     /// Accepts no more; ends when everything is written and the peer has ended, or at the deadline.
     Closing(Reason),
@@ -78,7 +91,8 @@ enum Stage {
 
 struct Ending {
     reason: Reason,
-    generation: u64,
+    /// The connection that ends, if there was one.
+    generation: Option<u64>,
     discarded_before: Tally,
     kernel_bytes: Option<u64>,
 }
@@ -94,15 +108,11 @@ enum Side {
 impl LinkDriver {
     /// Starts to connect. `None` when it has ended already.
     pub(crate) fn connect(start: LinkStart, turn: &mut Turn) -> (u64, Option<Box<Self>>) {
-        let (id, address) = (start.link.id, start.link.address.clone());
-        let deadline = Instant::now().checked_add(start.options.connect_timeout);
+        let id = start.link.id;
         let mut link = Self::new(start.link, start.handler, start.options, Stage::Resolving);
-        link.set_deadline(deadline, turn);
-        let alive = if transport::is_literal(&address) {
-            link.resolved(transport::resolve(&address), turn)
-        } else {
-            link.resolve_elsewhere(address, turn)
-        };
+        let rules = link.options.reconnect;
+        link.comeback = rules.map(|rules| Comeback::new(rules, Instant::now()));
+        let alive = link.attempt(turn);
         (id, (alive == Alive::Yes).then(|| Box::new(link)))
     }
 
@@ -138,8 +148,12 @@ impl LinkDriver {
         Self {
             audience: Audience::new(shared, handler),
             inbound: options.inbound(),
+            gathering: Gathering::for_link(options.batch),
             options,
             stage,
+            comeback: None,
+            looking_up: false,
+            generation: None,
             outlet: None,
             held: false,
             our_side: Side::Open,
@@ -147,8 +161,23 @@ impl LinkDriver {
             broken: None,
             awaits_room: false,
             deadline: None,
+            alarm: Alarm::default(),
+            liveness: None,
             server: None,
         }
+    }
+
+    /// A new connection begins with nothing of the one before.
+    fn begin_anew(&mut self, outlet: Arc<Outlet>) {
+        self.inbound = self.options.inbound();
+        self.stage = Stage::Open;
+        self.outlet = Some(outlet);
+        self.held = false;
+        self.our_side = Side::Open;
+        self.their_side = Side::Open;
+        self.broken = None;
+        self.awaits_room = false;
+        self.deadline = None;
     }
 
     fn shared(&self) -> &Arc<LinkShared> {
@@ -158,12 +187,11 @@ impl LinkDriver {
     /// News from the kernel.
     pub(crate) fn on_event(&mut self, event: &mio::event::Event, turn: &mut Turn) -> Alive {
         match self.stage {
-            Stage::Connecting { .. } => return self.connect_event(turn),
+            Stage::Connecting(_) => return self.go_on_connecting(turn),
             Stage::Open | Stage::Closing(_) => {}
-            Stage::Resolving
-            | Stage::WaitingForBacklog { .. }
-            | Stage::Ending(_)
-            | Stage::Ended => return Alive::Yes,
+            Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => {
+                return Alive::Yes;
+            }
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             // A short read means "drained", unless the end of the stream stands behind it: that edge
@@ -191,26 +219,22 @@ impl LinkDriver {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
+        self.alarm.rang(now);
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
-        match std::mem::replace(&mut self.stage, Stage::Ended) {
+        match &self.stage {
             Stage::Closing(reason) if expired => {
-                self.stage = Stage::Open;
+                let reason = reason.clone();
                 self.end(reason, turn)
             }
-            Stage::Resolving | Stage::Connecting { .. } | Stage::WaitingForBacklog { .. }
-                if expired =>
-            {
-                // The socket, if there was one, is closed with its stage.
-                self.stage = Stage::Resolving;
-                let timeout = self.options.connect_timeout;
-                let error = Error::timed_out("connect to", &self.shared().address, timeout);
-                self.end(Reason::NotConnected(error), turn)
-            }
-            Stage::WaitingForBacklog { targets } => self.try_next(targets, None, turn),
-            other => {
-                self.stage = other;
-                Alive::Yes
-            }
+            Stage::Resolving | Stage::Connecting(_) if expired => self.connect_timed_out(turn),
+            Stage::Connecting(_) => self.go_on_connecting(turn),
+            Stage::Retrying if expired => self.pause_ended(now, turn),
+            Stage::Open | Stage::Closing(_) => match self.look_after(now, turn) {
+                // The kernel may have had no memory for what waits.
+                Alive::Yes => self.serve(turn),
+                Alive::No => Alive::No,
+            },
+            Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => Alive::Yes,
         }
     }
 

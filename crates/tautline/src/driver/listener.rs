@@ -52,6 +52,12 @@ impl ListenerDriver {
         self.server.id
     }
 
+    /// Has the server and all its peers end; the commands for that are on their way.
+    pub(crate) fn abort_server(&self) -> Alive {
+        self.server.abort_all();
+        Alive::Yes
+    }
+
     /// Starts to accept. `None` if it was closed meanwhile.
     pub(crate) fn start(mut self: Box<Self>, turn: &mut Turn) -> Option<Box<Self>> {
         (self.watch(turn) == Alive::Yes).then_some(self)

@@ -64,6 +64,15 @@ impl Timers {
         self.rings_at = None;
     }
 
+    /// Timers are not taken back, and whoever asked for one may end long before it. Once those of the
+    /// gone outnumber those of the living by far they are dropped, so that links which come and go do
+    /// not pile up an hour's timers.
+    pub(super) fn forget_gone(&mut self, living: usize, lives: impl Fn(u64) -> bool) {
+        if self.heap.len() > FORGOTTEN_LEAST + TIMERS_EACH * living {
+            self.heap.retain(|Reverse((_, id))| lives(*id));
+        }
+    }
+
     /// Whether the first timer's time may have come.
     pub(super) fn may_be_due(&self) -> bool {
         self.rings_at.is_none() && !self.heap.is_empty()
@@ -81,6 +90,11 @@ impl Timers {
 
 /// The token of the alarm; the bell has 0, and links never count so far.
 pub(super) const ALARM: Token = Token(usize::MAX);
+
+/// More than a link ever asks for at a time.
+const TIMERS_EACH: usize = 16;
+/// Fewer than these are not worth a look.
+const FORGOTTEN_LEAST: usize = 1024;
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
@@ -129,6 +143,18 @@ mod tests {
         timers.add(start, 2);
         assert!(timers.may_be_due());
         assert_eq!(timers.expired(start), Some(2));
+    }
+
+    #[test]
+    fn timers_of_links_that_came_and_went_do_not_pile_up() {
+        let (_poll, mut timers) = timers();
+        let hour = Instant::now() + Duration::from_secs(3600);
+        for id in 0..100_000 {
+            timers.add(hour, id);
+            timers.forget_gone(1, |living| living == 7);
+            assert!(timers.heap.len() <= FORGOTTEN_LEAST + TIMERS_EACH);
+        }
+        assert_eq!(timers.expired(hour), Some(7), "the living keeps its own");
     }
 
     #[test]

@@ -104,9 +104,14 @@ impl Turn {
         self.spare_ready = done;
     }
 
+    /// Whether the last turn left work.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// How long the thread may sleep; `None` for as long as nothing happens.
     pub(super) fn until_next_turn(&mut self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.io.has_commands() {
+        if self.has_ready() || self.io.has_commands() {
             return Some(Duration::ZERO);
         }
         self.timers.set_alarm()

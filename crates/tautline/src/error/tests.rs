@@ -28,11 +28,18 @@ fn an_error_says_what_where_and_why() {
 
 #[test]
 fn an_address_in_use_is_explained() {
-    let error = Error::bind(&somewhere(), io::Error::from_raw_os_error(libc::EADDRINUSE));
+    let in_use = || io::Error::from_raw_os_error(libc::EADDRINUSE);
+    let error = Error::in_use("bind", &somewhere(), "held by nginx (pid 7)", in_use());
     assert_eq!(
         error.to_string(),
-        "listen on tcp://10.0.0.5:9000: address in use: another process listens there; \
+        "listen on tcp://10.0.0.5:9000: bind: address in use: held by nginx (pid 7); \
          choose another port, or 0 for a free one"
+    );
+    assert_eq!(error.kind(), ErrorKind::AddressInUse);
+    let error = Error::listen("listen", &somewhere(), in_use());
+    assert!(
+        error.to_string().contains(": listen: address in use: "),
+        "{error}"
     );
     assert_eq!(error.kind(), ErrorKind::AddressInUse);
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tautline_session::{Framing, Inbound, OnBadFrame, OutboundOptions, Parser, Strategy};
+use tautline_session::{
+    Framing, Heartbeat, IdleTimeouts, Inbound, OnBadFrame, OutboundOptions, Parser, Reconnect,
+    Strategy,
+};
 
-use super::{non_zero, queue_bytes, validate_spin};
+use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
 use crate::transport::DATAGRAM_LIMIT_BYTES;
@@ -57,12 +60,87 @@ pub struct LinkOptions {
     /// `queue_limit_bytes`. 2 is the least that keeps one fresh sample behind the one
     /// being written under [`Strategy::KeepLatest`]; with 1 a send during a write is `Full`.
     pub queue_limit_messages: usize,
+    /// How long a message may wait. What waited longer is given up instead of written, and counted as
+    /// [`too_old`](crate::Discarded::too_old).
+    ///
+    /// Default `None`: as long as it takes. For samples and commands that are worth nothing when they
+    /// come late; with besteffort, and beside the eviction of keeplatest. A message is judged when a
+    /// writer takes it, when a newcomer finds no room, and, while the kernel takes nothing, by the
+    /// clock; one that is partly written never is given up. On TCP the kernel then holds little
+    /// unsent (`TCP_NOTSENT_LOWAT` 16 KiB), so that messages wait where they are judged; what it
+    /// holds all the same comes on top of this time. A `DirectLink` has no clock of its own: the
+    /// one message that may wait there is judged when the next call writes.
+    ///
+    /// Refused with reliable, which drops nothing, and on byte streams with raw framing: cut out of
+    /// an unmarked stream, a message would damage its neighbours. Costs one clock read for each
+    /// message that queues.
+    pub max_queue_delay: Option<Duration>,
     /// Longest payload accepted from the peer or from `send`.
     ///
     /// Default 1 MiB. A frame that announces more, or has no end within it, is a counted fault, and
     /// memory is never set aside for it. It has to be within what the framing can carry: 255 for a
     /// prefix of one byte, 65,535 for two.
     pub frame_limit_bytes: usize,
+    /// Gathers messages that came and hands them out together, to [`Handler::batch`].
+    ///
+    /// Default `None`: each is handed out at once. For handlers to which a call costs more than the
+    /// message, such as one that takes a lock or writes to a disk; what arrives is handed out when
+    /// there are so many, or so many bytes, or the first has waited so long, whichever comes first; and
+    /// before `closed`, and before an event about what came after. Each keeps its time of arrival.
+    /// Messages of two links are never mixed. What is gathered when reading is paused waits with the
+    /// rest until it goes on, and is lost with it if the link ends before. Memory: `bytes` and 32 a
+    /// message, for each link. Refused on a `DirectLink`.
+    ///
+    /// [`Handler::batch`]: crate::Handler::batch
+    pub batch: Option<Batch>,
+    /// How long a connection may be silent both ways before it ends with
+    /// [`Reason::Idle`](crate::Reason::Idle).
+    ///
+    /// Default `None`: for ever. For peers that vanish without a word, where something always moves
+    /// while they live. Judged while the connection is open, by the time of the last read and the last
+    /// write that the kernel took; it is never short, and late by no more than timers are. What waits
+    /// in the kernel's buffer is read first. While reading is paused nothing can come, and that is
+    /// no silence. Refused on a `DirectLink`, as the next two are.
+    pub idle_timeout: Option<Duration>,
+    /// How long nothing may come before the connection ends. A side that has ended is not waited for.
+    ///
+    /// Default `None`: for ever. For peers that promise to say something every so often.
+    pub receive_idle_timeout: Option<Duration>,
+    /// How long nothing may be written before the connection ends, whether there was nothing to send or
+    /// the peer took nothing. Our side is not judged once it has ended.
+    ///
+    /// Default `None`: for ever. For connections that are kept only while they are used.
+    pub send_idle_timeout: Option<Duration>,
+    /// Has the drivers of both ends ask each other whether they live, between messages and unseen by
+    /// handlers. **Both ends have to set it**: to one that does not, a heartbeat is a bad frame.
+    ///
+    /// Default `None`. It finds what TCP cannot: a peer whose kernel answers and whose program does not,
+    /// stopped, deadlocked or swapped out; and it measures round trips
+    /// ([`heartbeat_rtt`](crate::LinkStatistics::heartbeat_rtt)). Every `interval` a driver sends a
+    /// ping, unless anything waits to be written, and answers those of the peer at once. Any byte is a
+    /// sign of life; after `missed_limit` intervals without one the connection ends with
+    /// [`Reason::HeartbeatLost`](crate::Reason::HeartbeatLost). Where a program holds its I/O thread in
+    /// a callback for so long, its peers take it for dead. While reading is paused the peer is not
+    /// judged, and our own pings tell it that we live.
+    ///
+    /// Heartbeats count in the accounting as messages with 9 bytes of payload, in `heartbeats` besides,
+    /// and as traffic for the idle timeouts. For a length prefix only, whose largest length is then
+    /// theirs: `frame_limit_bytes` is one less at most. Refused on a `DirectLink`.
+    pub heartbeat: Option<Heartbeat>,
+    /// Has the kernel probe a TCP peer that says nothing (`SO_KEEPALIVE`).
+    ///
+    /// Default `None`: off, as the system has it. Finds a peer whose machine or network is gone, at the
+    /// earliest after `idle` and `count` times `interval`, and then the connection is lost as timed
+    /// out. A peer that is stopped but whose kernel answers is alive to it. TCP only; a server's peers
+    /// have it too.
+    pub keepalive: Option<Keepalive>,
+    /// How long sent bytes may stay unacknowledged before the connection is lost
+    /// (`TCP_USER_TIMEOUT`): whole milliseconds.
+    ///
+    /// Default `None`: the system's retransmissions, about fifteen minutes. It finds a dead peer while
+    /// something is being sent, which keepalive does not; where both are set this one says when probes
+    /// give up. TCP only; a server's peers have it too.
+    pub tcp_user_timeout: Option<Duration>,
     /// Whether our side goes on sending after the peer has ended its own.
     ///
     /// Default false: the peer's end of stream flushes what waits, then closes. True for protocols
@@ -83,16 +161,32 @@ pub struct LinkOptions {
     /// Default `None`. Raise it for UDP in bursts, which a small buffer drops. Refused where the
     /// kernel grants less (`net.core.rmem_max`) or more than was asked.
     pub receive_buffer_bytes: Option<usize>,
-    /// How long connecting may take, over all addresses of a name.
+    /// How long one attempt to connect may take, from looking a name up to the last of its addresses.
     ///
-    /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network.
+    /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network. A
+    /// name's addresses are tried 250 ms after one another, or as soon as one fails, IPv6 and IPv4 in
+    /// turn, 16 at a time; the first that answers is taken (RFC 8305).
     pub connect_timeout: Duration,
+    /// How the link comes back after it could not connect or lost its connection.
+    ///
+    /// Default `None`: it has one connection, and ends with it. With `Some(Reconnect::default())` it
+    /// tries again, with growing pauses, after every end that this side did not ask for: the peer's
+    /// end, a broken connection, a bad frame, a name that nobody knows, a refusal, a timeout. It ends
+    /// by `close`, `abort`, the drop of its last handle, a panic in a callback, or where the rules say
+    /// to give up. A link whose reading is paused stays paused.
+    ///
+    /// Over UDP nothing is ever lost that could be made again: it matters only until the link opens,
+    /// where a name cannot be looked up or no route leads to the peer. A server's options refuse it:
+    /// its peers come back by themselves. So does a `DirectLink`, which has no thread that could.
+    pub reconnect: Option<Reconnect>,
     /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
     ///
     /// Default zero: it sleeps at once, and idle costs no CPU. 50 µs on CPUs that halt when idle
     /// makes a round trip several times faster. A link on an I/O thread refuses any other value than
     /// zero: the thread has its own, [`IoOptions::spin`]. Under a real-time policy more than 50 µs is
     /// refused unless the thread has one CPU of its own: the yield would let nobody else run.
+    ///
+    /// [`IoOptions::spin`]: crate::IoOptions::spin
     pub spin: Duration,
 }
 
@@ -104,12 +198,21 @@ impl Default for LinkOptions {
             strategy: Strategy::Reliable,
             queue_limit_bytes: 1024 * 1024,
             queue_limit_messages: 65_536,
+            max_queue_delay: None,
             frame_limit_bytes: 1024 * 1024,
+            batch: None,
+            idle_timeout: None,
+            receive_idle_timeout: None,
+            send_idle_timeout: None,
+            heartbeat: None,
+            keepalive: None,
+            tcp_user_timeout: None,
             half_open: false,
             tcp_nodelay: true,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             connect_timeout: Duration::from_secs(5),
+            reconnect: None,
             spin: Duration::ZERO,
         }
     }
@@ -121,6 +224,8 @@ impl LinkOptions {
         self.validate_framing()?;
         self.validate_for_transport(address)?;
         self.validate_limits()?;
+        self.validate_max_queue_delay(address)?;
+        self.validate_liveness(address)?;
         buffer("send_buffer_bytes", self.send_buffer_bytes)?;
         buffer("receive_buffer_bytes", self.receive_buffer_bytes)?;
         if self.connect_timeout.is_zero() {
@@ -129,7 +234,18 @@ impl LinkOptions {
                 "0 would never reach anybody",
             ));
         }
+        self.reconnect
+            .as_ref()
+            .map_or(Ok(()), reconnect::validate)?;
         validate_spin(self.spin)
+    }
+
+    /// Only a client's link on an I/O thread comes back.
+    pub(crate) fn refuse_reconnect(&self, why: &str) -> Result<(), Error> {
+        if self.reconnect.is_none() {
+            return Ok(());
+        }
+        Err(Error::option("reconnect", why))
     }
 
     /// An I/O thread polls for all its links or for none.
@@ -139,6 +255,27 @@ impl LinkOptions {
         }
         let why = "only a DirectLink polls by itself; an I/O thread has IoOptions::spin";
         Err(Error::option("spin", why))
+    }
+
+    /// The receiving half of a connection of such a link.
+    pub(crate) fn inbound(&self) -> Inbound {
+        let inbound = Inbound::new(
+            self.framing.clone(),
+            self.frame_limit_bytes,
+            self.on_bad_frame,
+        );
+        match self.heartbeat {
+            Some(_) => inbound.with_control(),
+            None => inbound,
+        }
+    }
+
+    pub(crate) const fn idle_timeouts(&self) -> IdleTimeouts {
+        IdleTimeouts {
+            both: self.idle_timeout,
+            receiving: self.receive_idle_timeout,
+            sending: self.send_idle_timeout,
+        }
     }
 
     /// The queue of such a link.
@@ -153,21 +290,13 @@ impl LinkOptions {
             queue_limit_bytes: self.queue_limit_bytes,
             queue_limit_messages: self.queue_limit_messages,
             frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
+            max_queue_delay_ns: self.max_queue_delay.map(nanoseconds),
             shared: false,
             budget: None,
         }
     }
 
-    /// What finds the frames of one connection.
-    pub(crate) fn inbound(&self) -> Inbound {
-        Inbound::new(
-            self.framing.clone(),
-            self.frame_limit_bytes,
-            self.on_bad_frame,
-        )
-    }
-
-    /// The same, for whoever keeps the bytes that are read.
+    /// What finds the frames of a connection for whoever keeps the bytes that are read.
     pub(crate) fn parser(&self) -> Parser {
         Parser::new(
             self.framing.clone(),
@@ -188,6 +317,22 @@ impl LinkOptions {
             _ => return Ok(()),
         };
         Err(Error::option("on_bad_frame", why))
+    }
+
+    fn validate_max_queue_delay(&self, address: &Address) -> Result<(), Error> {
+        let refused = |why: &str| Err(Error::option("max_queue_delay", why));
+        match self.max_queue_delay {
+            None => Ok(()),
+            Some(Duration::ZERO) => refused("0 would give up every message that waits at all"),
+            Some(_) if self.strategy == Strategy::Reliable => {
+                refused("reliable drops nothing, whatever its age; take besteffort or keeplatest")
+            }
+            Some(_) if self.framing == Framing::Raw && is_byte_stream(address) => refused(
+                "a byte stream needs a framing other than raw, or giving a message up would cut \
+                 the stream",
+            ),
+            Some(_) => Ok(()),
+        }
     }
 
     fn validate_for_transport(&self, address: &Address) -> Result<(), Error> {
@@ -237,6 +382,18 @@ impl LinkOptions {
         }
         Ok(())
     }
+}
+
+const fn is_byte_stream(address: &Address) -> bool {
+    match address {
+        Address::Tcp { .. } | Address::Uds(_) => true,
+        Address::Udp { .. } => false,
+    }
+}
+
+/// A time beyond the clock's range never comes.
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 fn buffer(name: &'static str, bytes: Option<usize>) -> Result<(), Error> {

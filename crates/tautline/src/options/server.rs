@@ -1,5 +1,6 @@
 //! Options of a server.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::{LinkOptions, non_zero, queue_bytes};
@@ -9,12 +10,14 @@ use crate::error::Error;
 /// Options of a server: those of its links, and its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Options of every peer's link. `connect_timeout` and `spin` have no use here.
+    /// Options of every peer's link. `connect_timeout` and `spin` have no use here, `reconnect` is
+    /// refused.
     pub link: LinkOptions,
     /// Most peers at one time.
     ///
     /// Default 1,024. One more is turned away and counted; over UDP the peer that has been silent
-    /// longest makes room, but never one active within a second.
+    /// longest makes room, but never one active within a second. Newcomers are accepted 64 at a time,
+    /// and then all others of the thread have their turn: a flood of them keeps no open link waiting.
     pub connection_limit: usize,
     /// Most encoded bytes that the queues of all peers hold together.
     ///
@@ -31,6 +34,20 @@ pub struct ServerOptions {
     /// Default `None`: what the umask of the process leaves. Only for `uds:///PATH`: abstract names
     /// have no file and are open to everybody.
     pub uds_mode: Option<u32>,
+    /// `SO_REUSEPORT`: whether other servers of this user may listen on the same port, if they ask for
+    /// it too. TCP and UDP only.
+    ///
+    /// Default false: a second server on a port is an error. True to spread peers over several I/O
+    /// threads, each with a server of its own on the one port: the kernel gives a connection, or all
+    /// datagrams of a peer, to one of them by a hash of both addresses and ports. That evens out over
+    /// many peers, not over few, and heeds nobody's load. A TCP server that stops resets the connections
+    /// that wait for it to accept them; a UDP server that comes or goes moves peers to others.
+    pub reuse_port: bool,
+    /// `IPV6_V6ONLY`: whether `[::]` is for IPv6 alone. Only for a host that is written `[::]`.
+    ///
+    /// Default false: `[::]` takes IPv4 too, whatever the system's setting, and such a peer's address
+    /// is told as plain IPv4. True where another server has `0.0.0.0` with the same port.
+    pub v6_only: bool,
 }
 
 impl Default for ServerOptions {
@@ -41,6 +58,8 @@ impl Default for ServerOptions {
             total_queue_limit_bytes: 256 * 1024 * 1024,
             peer_expiry: Duration::from_secs(60),
             uds_mode: None,
+            reuse_port: false,
+            v6_only: false,
         }
     }
 }
@@ -49,6 +68,8 @@ impl ServerOptions {
     /// Refuses, by the option's name, what makes no sense for this address.
     pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
         self.link.validate(address)?;
+        self.link
+            .refuse_reconnect("a server's peers come back by themselves")?;
         non_zero(
             "connection_limit",
             self.connection_limit,
@@ -65,7 +86,24 @@ impl ServerOptions {
                 "0 would forget every peer at once",
             ));
         }
+        self.validate_sharing(address)?;
         self.validate_uds_mode(address)
+    }
+
+    fn validate_sharing(&self, address: &Address) -> Result<(), Error> {
+        let host = match address {
+            Address::Uds(_) if self.reuse_port => {
+                let why = "uds has no ports; a name belongs to one server";
+                return Err(Error::option("reuse_port", why));
+            }
+            Address::Tcp { host, .. } | Address::Udp { host, .. } => host.parse().ok(),
+            Address::Uds(_) => None,
+        };
+        if self.v6_only && host != Some(Ipv6Addr::UNSPECIFIED) {
+            let why = "only [::] would take IPv4 too";
+            return Err(Error::option("v6_only", why));
+        }
+        Ok(())
     }
 
     fn validate_uds_mode(&self, address: &Address) -> Result<(), Error> {

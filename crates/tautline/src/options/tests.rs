@@ -321,7 +321,7 @@ fn a_real_time_thread_is_refused_a_long_spin_and_granted_a_short_one() {
     // On a thread of its own, which takes the policy with it. Without the right to it, or with one
     // CPU in all, there is nothing to see.
     std::thread::spawn(|| {
-        let one_cpu = sys::sched::sched_getaffinity_count().unwrap() == 1;
+        let one_cpu = sys::sched::sched_getaffinity(0).unwrap().len() == 1;
         if one_cpu || sys::sched::set_fifo_for_test().is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Waiting for one descriptor.
+//! Waiting for a descriptor, or for the first of several.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,26 +8,42 @@ use std::time::{Duration, Instant};
 /// `ppoll(2)` on one descriptor: what is ready, or nothing when the deadline has passed.
 ///
 /// Without a deadline it waits for as long as it takes. An interruption does not extend the wait.
-#[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn ppoll(
     fd: BorrowedFd<'_>,
     events: libc::c_short,
     deadline: Option<Instant>,
 ) -> io::Result<libc::c_short> {
-    let mut entry = libc::pollfd {
+    let mut entries = [entry(fd, events)];
+    ppoll_entries(&mut entries, deadline)?;
+    Ok(entries[0].revents)
+}
+
+/// `ppoll(2)` until one of these is writable, or broken, or the deadline has passed.
+pub(crate) fn ppoll_writable(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
+    let mut entries: Vec<_> = fds.iter().map(|fd| entry(*fd, libc::POLLOUT)).collect();
+    ppoll_entries(&mut entries, deadline)
+}
+
+fn entry(fd: BorrowedFd<'_>, events: libc::c_short) -> libc::pollfd {
+    libc::pollfd {
         fd: fd.as_raw_fd(),
         events,
         revents: 0,
-    };
+    }
+}
+
+#[expect(unsafe_code, reason = "libc call")]
+fn ppoll_entries(entries: &mut [libc::pollfd], deadline: Option<Instant>) -> io::Result<()> {
     super::retry(|| {
         let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));
         let left = left.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: one pollfd and a timespec or null, all of which live through the call; a null
+        let count = entries.len() as libc::nfds_t;
+        // SAFETY: so many pollfds and a timespec or null, all of which live through the call; a null
         // mask leaves the signals as they are.
-        let result = unsafe { libc::ppoll(&mut entry, 1, left, ptr::null()) };
+        let result = unsafe { libc::ppoll(entries.as_mut_ptr(), count, left, ptr::null()) };
         result as isize
     })?;
-    Ok(entry.revents)
+    Ok(())
 }
 
 fn timespec(duration: Duration) -> libc::timespec {

@@ -57,17 +57,23 @@ pub(crate) fn send_gathered(
 pub(crate) const GATHER_LIMIT_BYTES: usize = 2048;
 
 /// `recv(2)`. With `MSG_TRUNC` on a datagram the count is its real length, beyond the buffer too.
-#[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> io::Result<usize> {
+    super::retry(|| call_recv(fd, buffer, flags))
+}
+
+/// `recv(2)`, tried once: a signal handler makes it `Interrupted`.
+///
+/// For a wait that the socket's own timeout ends. That timeout begins anew with each call, so that
+/// signals which come faster would make the wait endless.
+pub(crate) fn recv_once(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> io::Result<usize> {
+    super::result(call_recv(fd, buffer, flags))
+}
+
+#[expect(unsafe_code, reason = "libc call")]
+fn call_recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> isize {
+    let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
     // SAFETY: `buffer` is writable for its length, and the kernel writes no more than that.
-    super::retry(|| unsafe {
-        libc::recv(
-            fd.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            flags,
-        )
-    })
+    unsafe { libc::recv(fd.as_raw_fd(), start, length, flags) }
 }
 
 /// `accept4(2)`: the new socket does not block and is not inherited, from its first moment.

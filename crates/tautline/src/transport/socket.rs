@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef};
 
-use super::{Kind, tcp, uds};
+use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
 use crate::sys;
 
@@ -99,6 +99,9 @@ impl Socket {
     }
 
     /// Receives some of a stream, or one datagram.
+    ///
+    /// A signal handler ends a wait with `WouldBlock`, as the
+    /// [receive timeout](Self::set_receive_timeout) does: whoever has a deadline looks at it then.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
         // On a datagram MSG_TRUNC asks for its real length; on TCP it would throw bytes away.
         let flags = match self.kind {
@@ -106,7 +109,16 @@ impl Socket {
             Kind::Udp => wait.flag() | libc::MSG_TRUNC,
         };
         let room = buffer.len();
-        sys::socket::recv(self.as_fd(), buffer, flags).map(|bytes| Arrived::new(bytes, room))
+        let received = match wait {
+            Wait::No => sys::socket::recv(self.as_fd(), buffer, flags),
+            Wait::Block => match sys::socket::recv_once(self.as_fd(), buffer, flags) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result,
+            },
+        };
+        received.map(|bytes| Arrived::new(bytes, room))
     }
 
     /// Ends our side: the peer reads the end of the stream once it has read the rest.
@@ -154,8 +166,8 @@ impl Socket {
     fn to_address(&self, found: io::Result<socket2::SockAddr>) -> Option<Address> {
         let found = found.ok()?;
         match self.kind {
-            Kind::Tcp => found.as_socket().map(Address::tcp),
-            Kind::Udp => found.as_socket().map(Address::udp),
+            Kind::Tcp => found.as_socket().map(plain).map(Address::tcp),
+            Kind::Udp => found.as_socket().map(plain).map(Address::udp),
             Kind::Uds => uds::address(&found),
         }
     }
@@ -188,8 +200,7 @@ impl Socket {
 
     /// `SO_RCVTIMEO`: how long a blocking receive waits before it says `WouldBlock`.
     ///
-    /// Rounded up to the option's microseconds, of which none would mean for ever. A signal handler
-    /// that interrupts the wait starts it anew.
+    /// Rounded up to the option's microseconds, of which none would mean for ever.
     pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> io::Result<()> {
         let micros = timeout.as_nanos().div_ceil(1_000).max(1);
         let timeout = Duration::from_micros(micros.try_into().unwrap_or(u64::MAX));

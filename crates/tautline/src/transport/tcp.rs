@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::{Domain, SockRef};
+use socket2::{Domain, SockRef, TcpKeepalive};
 use tautline_session::Strategy;
 
-use super::{Kind, LISTEN_BACKLOG, Listener, Socket, resolve};
+use super::{Kind, LISTEN_BACKLOG, Listener, Socket, inet, resolve};
 use crate::address::Address;
 use crate::error::Error;
 use crate::options::{LinkOptions, ServerOptions};
@@ -14,9 +14,21 @@ use crate::sys;
 
 /// What a connection needs before its first packet; accepted ones inherit it from their listener.
 pub(super) fn configure(socket: &Socket, options: &LinkOptions) -> io::Result<()> {
-    SockRef::from(&socket.as_fd()).set_tcp_nodelay(options.tcp_nodelay)?;
-    if options.strategy == Strategy::KeepLatest {
-        socket.set_notsent_lowat(KEEPLATEST_UNSENT_BYTES)?;
+    let fd = socket.as_fd();
+    let options_of = SockRef::from(&fd);
+    options_of.set_tcp_nodelay(options.tcp_nodelay)?;
+    if let Some(keepalive) = &options.keepalive {
+        let probes = TcpKeepalive::new()
+            .with_time(keepalive.idle)
+            .with_interval(keepalive.interval)
+            .with_retries(keepalive.count);
+        options_of.set_tcp_keepalive(&probes)?;
+    }
+    if options.tcp_user_timeout.is_some() {
+        options_of.set_tcp_user_timeout(options.tcp_user_timeout)?;
+    }
+    if options.strategy == Strategy::KeepLatest || options.max_queue_delay.is_some() {
+        socket.set_notsent_lowat(FRESH_UNSENT_BYTES)?;
     }
     Ok(())
 }
@@ -27,7 +39,7 @@ pub(super) fn listen(
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
     address.validate()?;
-    super::first_that_binds(resolve::inet(address, host, port)?, |local| {
+    inet::first_that_binds(resolve::inet(address, host, port)?, |local| {
         listen_at(address, local, options)
     })
 }
@@ -37,14 +49,14 @@ fn listen_at(
     local: SocketAddr,
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
-    let failed = |cause| Error::bind(address, cause);
-    let socket = Socket::create(Kind::Tcp, Domain::for_address(local)).map_err(failed)?;
+    let socket = Socket::create(Kind::Tcp, Domain::for_address(local))
+        .map_err(|cause| Error::listen("socket", address, cause))?;
     super::configure(&socket, address, &options.link)?;
-    super::bind_inet(&socket, local).map_err(failed)?;
+    inet::bind(&socket, address, local, options)?;
     // Here too the address may turn out to be in use: with SO_REUSEADDR two can bind it.
     SockRef::from(&socket.as_fd())
         .listen(LISTEN_BACKLOG)
-        .map_err(failed)?;
+        .map_err(|cause| inet::failed("listen", Kind::Tcp, address, local, cause))?;
     let address = socket.local_address().unwrap_or_else(|| address.clone());
     Ok(Listener {
         address,
@@ -83,6 +95,6 @@ pub(super) fn unacknowledged_fin(socket: &Socket) -> u64 {
     }
 }
 
-/// Most unsent bytes in the kernel under keeplatest: left alone it holds megabytes of stale
-/// samples, where no newer one can take their place.
-const KEEPLATEST_UNSENT_BYTES: u32 = 16 * 1024;
+/// Most unsent bytes in the kernel under keeplatest and with `max_queue_delay`: left alone it holds
+/// megabytes of stale samples, where no newer one can take their place and none is given up.
+const FRESH_UNSENT_BYTES: u32 = 16 * 1024;

@@ -81,11 +81,11 @@ fn expect_end(socket: &Socket) {
     assert_eq!(arrived.bytes, 0);
 }
 
-fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
+fn errno<T: fmt::Debug>(result: io::Result<T>) -> i32 {
     result.unwrap_err().raw_os_error().unwrap()
 }
 
-fn message<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+fn message<T: fmt::Debug>(result: Result<T, Error>) -> String {
     result.unwrap_err().to_string()
 }
 

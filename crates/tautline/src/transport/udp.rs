@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use socket2::{Domain, SockRef};
 
-use super::{Arrived, Kind, Socket, bind_inet, configure, resolve};
+use super::{Arrived, Kind, Socket, configure, inet, resolve};
 use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
@@ -35,19 +35,22 @@ pub(crate) fn bind_datagram(address: &Address, options: &ServerOptions) -> Resul
             why,
         ));
     };
-    super::first_that_binds(resolve::inet(address, host, *port)?, |local| {
+    inet::first_that_binds(resolve::inet(address, host, *port)?, |local| {
         bind_at(address, local, options)
     })
 }
 
 fn bind_at(address: &Address, local: SocketAddr, options: &ServerOptions) -> Result<Socket, Error> {
-    let failed = |cause| Error::bind(address, cause);
-    let mut socket = Socket::create(Kind::Udp, Domain::for_address(local)).map_err(failed)?;
+    let failed = |step| move |cause| Error::listen(step, address, cause);
+    let mut socket =
+        Socket::create(Kind::Udp, Domain::for_address(local)).map_err(failed("socket"))?;
     configure(&socket, address, &options.link)?;
     if local.ip().is_unspecified() {
-        socket.ask_for_local_end(local).map_err(failed)?;
+        socket
+            .ask_for_local_end(local)
+            .map_err(failed("setsockopt"))?;
     }
-    bind_inet(&socket, local).map_err(failed)?;
+    inet::bind(&socket, address, local, options)?;
     Ok(socket)
 }
 

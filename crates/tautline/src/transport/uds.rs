@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
-use super::{Kind, LISTEN_BACKLOG, Listener, Socket, configure};
+use super::{Kind, LISTEN_BACKLOG, Listener, Socket, configure, holder};
 use crate::address::{Address, UdsName};
 use crate::error::{Error, ErrorKind};
 use crate::options::ServerOptions;
@@ -46,16 +46,22 @@ pub(super) fn listen(
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
     address.validate()?;
-    let failed = |cause| Error::bind(address, cause);
-    let socket = Socket::create(Kind::Uds, Domain::UNIX).map_err(failed)?;
+    let socket = Socket::create(Kind::Uds, Domain::UNIX)
+        .map_err(|cause| Error::listen("socket", address, cause))?;
     configure(&socket, address, &options.link)?;
     let file = match name {
         UdsName::Path(path) => Some(listen_at_path(&socket, address, path, options.uds_mode)?),
-        UdsName::Abstract(_) => {
+        UdsName::Abstract(name_bytes) => {
             let fd = socket.as_fd();
             let bound = SockRef::from(&fd);
-            bound.bind(&sockaddr(name)).map_err(failed)?;
-            bound.listen(LISTEN_BACKLOG).map_err(failed)?;
+            bound.bind(&sockaddr(name)).map_err(|cause| {
+                // As `/proc/net/unix` prints it.
+                let shown = [b"@", name_bytes.as_slice()].concat();
+                bind_failed(address, &shown, cause)
+            })?;
+            bound
+                .listen(LISTEN_BACKLOG)
+                .map_err(|cause| Error::listen("listen", address, cause))?;
             None
         }
     };
@@ -76,25 +82,35 @@ fn listen_at_path(
     path: &Path,
     mode: Option<u32>,
 ) -> Result<SocketFile, Error> {
-    let failed = |cause| Error::bind(address, cause);
+    let failed = |step| move |cause| Error::listen(step, address, cause);
     let fd = socket.as_fd();
     let bound = SockRef::from(&fd);
-    let target = SockAddr::unix(path).map_err(failed)?;
+    let target = SockAddr::unix(path).map_err(failed("bind"))?;
     let _lock = lock_directory(path);
-    limit_mode(socket, mode).map_err(failed)?;
+    limit_mode(socket, mode).map_err(failed("set uds_mode"))?;
     match bound.bind(&target) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             remove_stale(address, path)?;
-            bound.bind(&target).map_err(failed)?;
+            bound.bind(&target).map_err(failed("bind"))?;
         }
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(failed("bind")(error)),
     }
-    let place = open_place(path).map_err(failed)?;
-    let file = SocketFile::of(path, &place.metadata().map_err(failed)?);
-    restore_mode(&place, mode).map_err(failed)?;
-    bound.listen(LISTEN_BACKLOG).map_err(failed)?;
+    let place = open_place(path).map_err(failed("open"))?;
+    let file = SocketFile::of(path, &place.metadata().map_err(failed("stat"))?);
+    restore_mode(&place, mode).map_err(failed("set uds_mode"))?;
+    bound.listen(LISTEN_BACKLOG).map_err(failed("listen"))?;
     Ok(file)
+}
+
+/// A name in use, with whoever listens under it, where that can be found out.
+fn bind_failed(address: &Address, shown: &[u8], cause: io::Error) -> Error {
+    if cause.kind() == io::ErrorKind::AddrInUse
+        && let Some(holder) = holder::of_unix(shown)
+    {
+        return Error::in_use("bind", address, holder, cause);
+    }
+    Error::listen("bind", address, cause)
 }
 
 /// The file of a listening socket: removed when it is dropped, if it is still that file.
@@ -168,7 +184,7 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
         Ok(found) => found.file_type(),
         // It went away meanwhile: all the better.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::bind(address, error)),
+        Err(error) => return Err(Error::listen("stat", address, error)),
     };
     if found.is_dir() {
         return cannot("a directory has this name");
@@ -188,7 +204,7 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
         },
         Ok(Answer::Somebody) => {
             let in_use = io::Error::from_raw_os_error(libc::EADDRINUSE);
-            Err(Error::bind(address, in_use))
+            Err(bind_failed(address, path.as_os_str().as_bytes(), in_use))
         }
         // Not allowed to connect, for instance: then we do not know, and leave it alone.
         Err(error) => Err(Error::io("find out who listens on", address, error)),

@@ -1,5 +1,6 @@
 //! What all tests of the suite share: transports, waiting, and both ends of a connection.
 
+mod faults;
 mod inbox;
 mod process;
 mod raw;
@@ -8,17 +9,23 @@ pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
+pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
-pub(crate) use process::{child, in_child, is_asleep, own_thread_id, reserved_bytes, thread_ids};
+pub(crate) use process::{
+    PeerProcess, all_thread_ids, child, child_in_namespaces, cpu_time, in_child, is_asleep,
+    listen_at, name_of, open_descriptors, own_thread_id, reserved_bytes, resident_bytes,
+    tell_address, thread_ids,
+};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
-    Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody, reach,
-    server_of_raw, stalled, start,
+    GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
+    reach, server_of_raw, stalled, start,
 };
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,6 +77,15 @@ pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     while !so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::yield_now();
+    }
+}
+
+/// Sets a flag at the end of a scope, however it ends: so that threads which look at it end as well.
+pub(crate) struct SetWhenDropped<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

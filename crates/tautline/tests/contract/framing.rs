@@ -4,8 +4,9 @@
 use std::io::Write;
 
 use tautline::{
-    DirectLink, DirectListener, Found, FrameFault, Framer, Framing, Lines, LinkOptions, OnBadFrame,
-    Reason, ReceiveStatistics, RecvError, SendError, ServerOptions, Strategy, Unframeable,
+    DirectLink, DirectListener, Found, FrameFault, Framer, Framing, Lines, Link, LinkOptions,
+    OnBadFrame, Reason, ReceiveStatistics, RecvError, SendError, ServerOptions, Strategy,
+    Unframeable,
 };
 
 use crate::common::*;
@@ -151,8 +152,8 @@ fn every_framing_carries_messages_of_every_length_both_ways(transport: Transport
         for message in &many {
             assert_eq!(&pair.peer_inbox.skip_to_message(), message);
         }
-        let receiving = pair.peer.statistics().receiving;
         let all = [messages(), many].concat();
+        let receiving = received(&pair.peer, all.len());
         let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
         expect_accounted(&framing, &receiving, &all);
         assert_eq!((receiving.faults, receiving.skipped_bytes), (0, 0));
@@ -188,20 +189,20 @@ fn direct_links_speak_every_framing_with_links_that_have_a_thread(transport: Tra
         }
         let counted = direct.statistics();
         assert!(counted.sending.closes());
-        assert_eq!(counted.sending.written, link_received(&link));
-        assert_eq!(
-            counted.sending.written_payload_bytes,
-            link.statistics().receiving.payload_bytes
-        );
+        let written = counted.sending.written;
+        let receiving = received(&link, written.messages as usize);
+        assert_eq!(written.bytes, receiving.wire_bytes);
+        let payload_bytes = counted.sending.written_payload_bytes;
+        assert_eq!(payload_bytes, receiving.payload_bytes);
     }
 }
 
-fn link_received(link: &tautline::Link) -> tautline::Tally {
-    let receiving = link.statistics().receiving;
-    tautline::Tally {
-        messages: receiving.messages,
-        bytes: receiving.wire_bytes,
-    }
+/// What a link has counted once so many messages are in: they are counted after they were handed out.
+fn received(link: &Link, messages: usize) -> ReceiveStatistics {
+    until("all messages are counted", || {
+        link.statistics().receiving.messages == messages as u64
+    });
+    link.statistics().receiving
 }
 
 fn a_stream_that_comes_byte_by_byte_is_understood_in_every_framing(transport: Transport) {
@@ -220,7 +221,7 @@ fn a_stream_that_comes_byte_by_byte_is_understood_in_every_framing(transport: Tr
         for frame in frames {
             assert_eq!(inbox.skip_to_message(), frame, "{framing:?}");
         }
-        let receiving = served.peer().statistics().receiving;
+        let receiving = received(&served.peer(), frames.len());
         expect_accounted(&framing, &receiving, &frames);
     }
 }

@@ -304,6 +304,8 @@ fn an_address_that_is_not_ours_is_refused_at_once(transport: Transport) {
     assert_eq!(error.kind(), ErrorKind::Bind);
     assert_eq!(
         error.to_string(),
-        format!("listen on {address}: address not available: no interface of this machine has it")
+        format!(
+            "listen on {address}: bind: address not available: no interface of this machine has it"
+        )
     );
 }

@@ -217,6 +217,8 @@ struct StreamLine<'a> {
     pressure_events: u64,
     write_calls: u64,
     accounting_closes: bool,
+    max_queue_delay_us: Option<f64>,
+    too_old: u64,
 }
 
 impl<'a> StreamLine<'a> {
@@ -253,6 +255,8 @@ impl<'a> StreamLine<'a> {
             pressure_events: row.pressure_events,
             write_calls: row.write_calls,
             accounting_closes: row.accounting_closes,
+            max_queue_delay_us: us(row.max_queue_delay_ns),
+            too_old: row.too_old,
         }
     }
 }

@@ -135,7 +135,14 @@ fn table_of(cell: &PingCell, shown: usize) -> Table {
     let mut table = Table::new(&columns);
     let mut row = |name: &str, times: &Times| {
         let mut cells = vec![format!("  {name}")];
-        cells.extend(times.percentiles[..shown].iter().map(value));
+        // A report from elsewhere may have fewer of one kind of time than of another.
+        let percentile = |of: usize| {
+            times
+                .percentiles
+                .get(of)
+                .map_or_else(|| micros(None), value)
+        };
+        cells.extend((0..shown).map(percentile));
         cells.push(micros(times.min_ns));
         cells.push(micros(times.mean_ns.map(|ns| ns as u64)));
         cells.push(micros(times.max_ns));
@@ -354,5 +361,15 @@ mod tests {
         for line in render(&report).lines() {
             assert!(line.len() <= WIDTH, "{}: {line}", line.len());
         }
+    }
+
+    // Found by fuzzing: a file from elsewhere need not have as many of each.
+    #[test]
+    fn a_response_with_fewer_percentiles_than_the_round_trip_is_a_page_all_the_same() {
+        let mut report = sample::ping_report();
+        let mut response = report.cells[0].rtt.clone();
+        response.percentiles.truncate(1);
+        report.cells[0].response = Some(response);
+        assert!(render(&report).contains("response"));
     }
 }

@@ -1,6 +1,7 @@
 //! The streams to a server: a table for each address, what the server said of them, and who it is.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::figures::{count, micros, optional};
 use super::ping::peer_line;
@@ -34,7 +35,11 @@ fn title(row: &StreamRow) -> String {
         None => "as fast as they go".to_owned(),
         Some(rate) => format!("at {rate} a second"),
     };
-    format!("{}, one way, {}, {pace}", row.address, row.strategy)
+    let age = row
+        .max_queue_delay_ns
+        .map(|ns| format!(", none queued above {:?}", Duration::from_nanos(ns)))
+        .unwrap_or_default();
+    format!("{}, one way, {}, {pace}{age}", row.address, row.strategy)
 }
 
 fn table(rows: &[StreamRow]) -> Table {
@@ -78,6 +83,7 @@ fn remarks(row: &StreamRow, section: &mut Section) {
     };
     let mut odd = String::new();
     for (name, value) in [
+        ("too old", Some(row.too_old)),
         ("discarded", Some(row.discarded)),
         ("received twice", row.duplicates),
         ("reordered", row.reordered),
@@ -117,20 +123,20 @@ mod tests {
     fn the_page_of_streams() {
         let page = crate::report::text::section::page(&super::streams(&sample::stream_report()));
         let expected = "\
-tcp://10.0.0.5:6001, one way, keeplatest, as fast as they go
+tcp://10.0.0.5:6001, one way, keeplatest, as fast as they go, none queued above 20ms
 bytes  offered  accepted  refused  evicted  delivered  lost  MiB/s  Gbit/s  queued us
                                                                                   p50     p99
 ---------------------------------------------------------------------------------------------
-   64  1000000    999000     1000    99000     900000     0   54.9   0.461      288.0  4608.0
+   64  1000000    999000     1000    98000     900000     0   54.9   0.461      288.0  4608.0
 ";
         let lines: Vec<&str> = page.lines().take(5).map(str::trim_end).collect();
         let expected: Vec<&str> = expected.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], expected[0]);
         assert!(
-            page.contains("64  1000000    999000     1000    99000     900000"),
+            page.contains("64  1000000    999000     1000    98000     900000"),
             "{page}"
         );
-        assert!(page.contains("  64 B: reordered 2"), "{page}");
+        assert!(page.contains("  64 B: too old 1000, reordered 2"), "{page}");
         assert!(page.lines().all(|line| line.len() <= 100), "{page}");
     }
 }

@@ -107,6 +107,7 @@ fn meet<'a>(
         &Beginning {
             address: &remote.reached,
             strategy,
+            max_queue_delay: None,
             hello: &hello,
             seat: site.seats.client("client-io"),
             register: &site.register,

@@ -51,8 +51,11 @@ impl Link {
     }
 
     pub(super) fn callback_flushes(&mut self, random: &mut Random) {
-        if !self.plan.direct && self.hand.is_none() && random.one_in(2) {
-            self.take(Caller::Callback, random.one_in(2));
+        let flushes = !self.plan.direct && self.hand.is_none() && random.one_in(2);
+        if flushes && !self.take(Caller::Callback, random.one_in(2)) {
+            // All that waited may have been too old.
+            let needed = self.outbound.needs_driver();
+            self.driver_is_called(needed);
         }
     }
 
@@ -70,9 +73,17 @@ impl Link {
             self.kernel_was_full = false;
         }
         self.say_with(|| format!("{caller:?} takes: {}", taken.is_some()));
+        if free && tries && self.model.discard_too_old(self.desk.now_ns()) {
+            self.saw("a writer finds messages too old");
+        }
         let due = free && tries && !self.model.is_queue_empty();
         assert_eq!(taken.is_some(), due, "whether there is something to take");
         let Some(taken) = taken else {
+            // All that waited may have been too old.
+            if caller == Caller::Driver {
+                self.driver.saw_the_last_written |= self.outbound.is_drained();
+                self.poll_pressure();
+            }
             return false;
         };
         match self.plan.kind {

@@ -85,7 +85,12 @@ impl Link {
                 _ => Caller::Driver,
             }
         };
-        let expected = self.model.offer(&message, call, caller);
+        let too_old = self.model.account.discarded.too_old;
+        let now_ns = self.desk.now_ns();
+        let expected = self.model.offer(&message, call, caller, now_ns);
+        if self.model.account.discarded.too_old != too_old {
+            self.saw("an offer finds messages too old");
+        }
         let must_write = expected == Expected::Accepted && self.must_write(caller);
         let offer = self
             .outbound
@@ -166,11 +171,12 @@ impl Link {
     fn accepted(
         &mut self,
         index: usize,
-        message: Message,
+        mut message: Message,
         offer: Offer,
         caller: Caller,
         must_write: bool,
     ) {
+        message.accepted_ns = self.desk.now_ns();
         self.model.accept(message.clone(), &offer);
         match offer {
             Offer::WriteTaken(taken) => {
@@ -296,6 +302,7 @@ impl Link {
             encoded,
             unframeable,
             written: 0,
+            accepted_ns: 0,
         })
     }
 

@@ -10,7 +10,13 @@ use super::{Expected, Hand, Message, Model, Stage, Waiter, sum};
 
 impl Model {
     /// What must become of an offer; evicts. Whoever was accepted then goes through `accept`.
-    pub(crate) fn offer(&mut self, message: &Message, call: Call, caller: Caller) -> Expected {
+    pub(crate) fn offer(
+        &mut self,
+        message: &Message,
+        call: Call,
+        caller: Caller,
+        now_ns: u64,
+    ) -> Expected {
         let (encoded_bytes, peer) = (message.encoded.len(), message.peer);
         let limit_bytes = self.longest.told_bytes;
         if message.payload.len() > self.longest.frame_bytes {
@@ -36,6 +42,11 @@ impl Model {
         }
         let line_is_empty = !self.anyone_waits();
         if line_is_empty && self.fits(encoded_bytes) {
+            self.hold(encoded_bytes as i64);
+            return Expected::Accepted;
+        }
+        self.discard_too_old(now_ns);
+        if !self.anyone_waits() && self.fits(encoded_bytes) {
             self.hold(encoded_bytes as i64);
             return Expected::Accepted;
         }

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tautline_session::{Caller, Discard, Tally};
+use tautline_session::{Caller, Discard, Next, Tally};
 
 use super::{Ending, LinkDriver, Stage};
 use crate::driver::Alive;
+use crate::driver::audience::Panicked;
 use crate::driver::turn::Turn;
 use crate::error::Error;
 use crate::handler::{Reason, Unsent};
@@ -40,7 +41,7 @@ impl LinkDriver {
                 self.set_deadline(earlier, turn);
                 Alive::Yes
             }
-            Stage::Resolving | Stage::Connecting { .. } | Stage::WaitingForBacklog { .. } => {
+            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying => {
                 self.end(Reason::Closed, turn)
             }
             Stage::Ending(_) | Stage::Ended => Alive::Yes,
@@ -94,8 +95,13 @@ impl LinkDriver {
             Reason::Panicked => reason,
             // Whatever else came before the driver obeyed.
             _ if shared.is_aborted() => Reason::Aborted,
+            // What came before the end is told before it.
+            _ if self.hand_out_batch().is_err() => Reason::Panicked,
             _ => reason,
         };
+        if let Some(gathering) = &mut self.gathering {
+            gathering.clear();
+        }
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,
@@ -106,21 +112,20 @@ impl LinkDriver {
             turn.deregister(outlet.socket().as_fd());
             outlet.socket().shutdown();
         }
-        let (generation, discarded_before) = shared
-            .channel
-            .read(|outbound| (outbound.generation(), given_up(outbound)));
+        let discarded_before = shared.channel.read(given_up);
         shared.channel.end(cause);
         self.deadline = None;
         self.stage = Stage::Ending(Ending {
             reason,
-            generation,
+            generation: self.generation.take(),
             discarded_before,
             kernel_bytes,
         });
-        self.finish_end()
+        self.finish_end(turn)
     }
 
-    pub(super) fn finish_end(&mut self) -> Alive {
+    /// Tells the end, if nobody is writing any more; then another attempt follows, or the last call.
+    pub(super) fn finish_end(&mut self, turn: &mut Turn) -> Alive {
         let shared = Arc::clone(self.shared());
         if shared.channel.read(|outbound| outbound.is_writing()) {
             // The writer calls us when it is back.
@@ -135,7 +140,18 @@ impl LinkDriver {
             queued,
             kernel_bytes: ending.kernel_bytes,
         };
-        self.audience.end(ending.generation, unsent, &ending.reason);
+        if let Some(generation) = ending.generation {
+            let told = self.audience.closed(generation, unsent, &ending.reason);
+            let next = self.after_loss(&ending.reason);
+            if let Next::Retry { .. } = next {
+                self.stage = Stage::Retrying;
+                return match told {
+                    Ok(()) => self.pause_or_end(next, ending.reason, turn),
+                    Err(Panicked) => self.end(Reason::Panicked, turn),
+                };
+            }
+        }
+        self.audience.ended(&ending.reason);
         if let Some(server) = self.server.take() {
             server.peer_ended(&shared);
         }

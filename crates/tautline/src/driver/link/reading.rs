@@ -10,6 +10,7 @@ use super::{LinkDriver, Side, Stage};
 use crate::address::Address;
 use crate::driver::Alive;
 use crate::driver::audience::Panicked;
+use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::handler::{Event, Handler, Reason, Received};
 use crate::transport::{Wait, is_icmp};
@@ -92,28 +93,40 @@ impl LinkDriver {
         let shared = Arc::clone(self.shared());
         let (inbound, held) = (&mut self.inbound, &mut self.held);
         let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
+        let gathering = &mut self.gathering;
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
         let outcome = self.audience.tell(|handler, link| {
-            let mut hand_out = |handler: &mut dyn Handler, message: &[u8]| {
+            let mut hand_out = |gathering: &mut Option<Box<Gathering>>,
+                                handler: &mut dyn Handler,
+                                message: &[u8]| {
+                if let Some(gathering) = gathering {
+                    return gathering.add(message, received, handler, link);
+                }
                 messages += 1;
                 payload_bytes += message.len() as u64;
                 // The one dynamic call of the receive path: handlers of any type share a thread.
                 handler.message(link, message, received);
             };
             if datagram {
-                hand_out(handler, bytes);
+                hand_out(gathering, handler, bytes);
                 return Ok(());
             }
             let mut frames = inbound.frames(bytes);
             while let Some(frame) = frames.next() {
                 match frame {
-                    Ok(message) => hand_out(handler, message),
+                    Ok(message) => hand_out(gathering, handler, message),
                     Err(fault) if closes => return Err(fault),
                     Err(fault) => {
                         shared.counters.fault();
-                        handler.event(link, &Event::BadFrame(fault));
+                        if let Some(gathering) = gathering {
+                            // What came before it is told before it.
+                            gathering.hand_out(handler, link);
+                        }
+                        if shared.delivers() {
+                            handler.event(link, &Event::BadFrame(fault));
+                        }
                     }
                 }
                 if !shared.delivers() {
@@ -132,8 +145,14 @@ impl LinkDriver {
         shared
             .counters
             .read(messages, payload_bytes, bytes.len() as u64, at);
+        if self.gathering.is_some() {
+            self.watch_batch(turn);
+        }
         match outcome {
-            Ok(Ok(())) => Alive::Yes,
+            Ok(Ok(())) => {
+                self.hear(at);
+                Alive::Yes
+            }
             Ok(Err(fault)) => self.bad_frame(fault, turn),
             Err(Panicked) => self.end(Reason::Panicked, turn),
         }
@@ -142,6 +161,10 @@ impl LinkDriver {
     /// The peer ended its stream, and everything before was delivered.
     pub(super) fn peer_ended(&mut self, turn: &mut Turn) -> Alive {
         self.their_side = Side::Ended;
+        let told = self.hand_out_batch();
+        if self.survive(told, turn) == Alive::No {
+            return Alive::No;
+        }
         let untold = self.inbound.end().map(Event::BadFrame);
         let bytes = self.inbound.kept_bytes();
         self.shared().counters.skipped(bytes as u64);
@@ -173,7 +196,9 @@ impl LinkDriver {
 
     pub(super) fn bad_frame(&mut self, fault: FrameFault, turn: &mut Turn) -> Alive {
         self.shared().counters.fault();
-        let told = self.audience.event(&Event::BadFrame(fault));
+        let told = self
+            .hand_out_batch()
+            .and_then(|()| self.audience.event(&Event::BadFrame(fault)));
         match self.survive(told, turn) {
             Alive::Yes => self.end(Reason::BadFrame(fault), turn),
             Alive::No => Alive::No,

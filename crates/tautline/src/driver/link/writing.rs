@@ -2,14 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mio::Interest;
 use tautline_session::{Caller, Discard};
 
 use super::{LinkDriver, Side, Stage};
 use crate::channel::Drained;
-use crate::driver::Alive;
 use crate::driver::turn::Turn;
+use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::Reason;
 
 impl LinkDriver {
@@ -17,11 +18,10 @@ impl LinkDriver {
     pub(crate) fn serve(&mut self, turn: &mut Turn) -> Alive {
         match self.stage {
             Stage::Open | Stage::Closing(_) => {}
-            Stage::Ending(_) => return self.finish_end(),
-            Stage::Resolving
-            | Stage::Connecting { .. }
-            | Stage::WaitingForBacklog { .. }
-            | Stage::Ended => return Alive::Yes,
+            Stage::Ending(_) => return self.finish_end(turn),
+            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying | Stage::Ended => {
+                return Alive::Yes;
+            }
         }
         let shared = Arc::clone(self.shared());
         if self.broken.is_some() {
@@ -42,7 +42,11 @@ impl LinkDriver {
                 }
             }
             Drained::More => turn.again(shared.id),
-            Drained::Blocked => self.await_room(true, turn),
+            Drained::Blocked => {
+                self.await_room(true, turn);
+                self.watch_queue(turn);
+            }
+            Drained::Short => turn.set_timer(Instant::now() + SHORTAGE_PAUSE, shared.id),
             Drained::Broken(cause) => return self.write_failed(cause, turn),
         }
         self.tell_pressure(turn)

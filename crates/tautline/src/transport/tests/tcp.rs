@@ -9,6 +9,7 @@ use socket2::SockRef;
 use tautline_session::{Framing, Strategy};
 
 use super::*;
+use crate::options::Keepalive;
 
 #[test]
 fn header_and_payload_arrive_as_one_and_come_back() {
@@ -174,7 +175,7 @@ fn a_taken_port_is_explained() {
     assert_eq!(
         error.to_string(),
         format!(
-            "listen on {where_}: address in use: another process listens there; \
+            "listen on {where_}: bind: address in use: held by this process itself; \
              choose another port, or 0 for a free one"
         )
     );
@@ -248,6 +249,43 @@ fn options_reach_both_ends() {
             assert_eq!(socket.recv_buffer_size().unwrap(), 60_000);
             assert_eq!(socket.tcp_notsent_lowat().unwrap(), lowat);
         }
+    }
+}
+
+#[test]
+fn keepalive_and_the_user_timeout_reach_both_ends() {
+    let link = LinkOptions {
+        keepalive: Some(Keepalive {
+            idle: Duration::from_secs(7),
+            interval: Duration::from_secs(3),
+            count: 5,
+        }),
+        tcp_user_timeout: Some(Duration::from_millis(1234)),
+        ..LinkOptions::default()
+    };
+    let options = ServerOptions {
+        link: link.clone(),
+        ..ServerOptions::default()
+    };
+    let listener = listen(&address("tcp://127.0.0.1:0"), &options).unwrap();
+    let client = connect_with(&listener.local_address(), &link).unwrap();
+    let peer = accept(&listener);
+    for fd in [client.as_fd(), peer.as_fd()] {
+        let socket = SockRef::from(&fd);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(7));
+        let interval = socket.tcp_keepalive_interval().unwrap();
+        assert_eq!(interval, Duration::from_secs(3));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 5);
+        let timeout = socket.tcp_user_timeout().unwrap();
+        assert_eq!(timeout, Some(Duration::from_millis(1234)));
+    }
+    // Left alone they are off.
+    let plain = listen_on("tcp://127.0.0.1:0");
+    let (client, peer) = pair(&plain);
+    for fd in [client.as_fd(), peer.as_fd()] {
+        assert!(!SockRef::from(&fd).keepalive().unwrap());
+        assert_eq!(SockRef::from(&fd).tcp_user_timeout().unwrap(), None);
     }
 }
 

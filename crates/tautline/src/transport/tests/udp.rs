@@ -277,7 +277,7 @@ fn an_address_of_another_machine_cannot_be_listened_on() {
     let error = bind_datagram(&address("udp://198.51.100.1:0"), &ServerOptions::default());
     assert_eq!(
         message(error),
-        "listen on udp://198.51.100.1:0: address not available: no interface of this machine has it"
+        "listen on udp://198.51.100.1:0: bind: address not available: no interface of this machine has it"
     );
 }
 

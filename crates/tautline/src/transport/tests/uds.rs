@@ -78,7 +78,7 @@ fn an_abstract_name_works_and_leaves_no_file() {
     assert_eq!(
         error.to_string(),
         format!(
-            "listen on {name}: address in use: another process listens there; \
+            "listen on {name}: bind: address in use: held by this process itself; \
              stop it first, or choose another name"
         )
     );
@@ -259,7 +259,7 @@ fn a_folder_that_is_missing_is_named_by_the_system() {
     assert_eq!(
         message(listen_at(&path)),
         format!(
-            "listen on uds://{}: no such file or directory",
+            "listen on uds://{}: bind: no such file or directory",
             path.display()
         )
     );

@@ -1,6 +1,7 @@
 //! A handler that tells the test everything it was told, in order.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use tautline::{
     Closed, Ended, Event, FrameFault, Handler, Link, Opened, Pressure, Reason, Received,
@@ -42,6 +43,11 @@ pub(crate) enum Happened {
     CutFrame(usize),
     Unreachable,
     PeerFinished,
+    Retrying {
+        attempt: u32,
+        after: Duration,
+        reason: String,
+    },
 }
 
 type Act = dyn FnMut(&Link, &Told) + Send;
@@ -112,6 +118,15 @@ impl Handler for Recorder {
             Event::CutFrame { bytes } => Happened::CutFrame(*bytes),
             Event::Unreachable(_) => Happened::Unreachable,
             Event::PeerFinished => Happened::PeerFinished,
+            Event::Retrying {
+                attempt,
+                after,
+                reason,
+            } => Happened::Retrying {
+                attempt: *attempt,
+                after: *after,
+                reason: reason.to_string(),
+            },
             other => panic!("an event that these tests do not know: {other:?}"),
         };
         self.record(link, Told::Event(happened));
@@ -153,6 +168,14 @@ impl Inbox {
         match self.next() {
             Told::Event(happened) => happened,
             other => panic!("expected an event, was told {other:?}"),
+        }
+    }
+
+    /// A pause before another attempt: which, and how long.
+    pub(crate) fn expect_retrying(&self) -> (u32, Duration) {
+        match self.next() {
+            Told::Event(Happened::Retrying { attempt, after, .. }) => (attempt, after),
+            other => panic!("expected a pause, was told {other:?}"),
         }
     }
 
@@ -207,6 +230,13 @@ impl Inbox {
     pub(crate) fn skip_to_closed(&self) -> Closed {
         self.skip_to(|told| match told {
             Told::Closed(closed) => Some(closed),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn skip_to_opened(&self) -> Opened {
+        self.skip_to(|told| match told {
+            Told::Opened(opened) => Some(opened),
             _ => None,
         })
     }

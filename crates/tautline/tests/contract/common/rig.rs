@@ -219,7 +219,8 @@ impl Pair {
     }
 }
 
-const GREETING: &[u8] = b"here I am";
+/// What the client of a datagram pair says first.
+pub(crate) const GREETING: &[u8] = b"here I am";
 
 /// Keeps an I/O thread inside a callback until it is dropped.
 #[derive(Debug)]

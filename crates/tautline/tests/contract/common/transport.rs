@@ -72,6 +72,14 @@ pub(crate) fn fresh(transport: Transport) -> Place {
 }
 
 impl Place {
+    /// An address that needs no folder.
+    pub(crate) fn of(address: &str) -> Self {
+        Self {
+            address: address.parse().unwrap(),
+            _folder: None,
+        }
+    }
+
     /// The file of a Unix socket.
     pub(crate) fn path(&self) -> PathBuf {
         match &self.address {

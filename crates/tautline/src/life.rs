@@ -1,0 +1,107 @@
+//! Where a link is in its life, as threads other than its own see it.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::address::Address;
+use crate::handler::{Reason, Unsent};
+use crate::statistics::ConnectionStatistics;
+
+/// Where a link is in its life.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum LinkState {
+    /// It connects for the first time, and no attempt has failed yet.
+    #[default]
+    Connecting,
+    /// A connection is open.
+    Open,
+    /// A connection is over and its handler is being told; `Retrying` or `Ended` follows.
+    Closed,
+    /// An attempt failed or a connection was lost, and the link pauses or tries again.
+    Retrying {
+        /// Which attempt in a row comes next or is under way.
+        attempt: u32,
+    },
+    /// No callback runs or will run.
+    Ended {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// The state with what belongs to it, and those who wait for it to change.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    moment: Mutex<Moment>,
+    changed: Condvar,
+}
+
+/// All of it at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Moment {
+    pub(crate) state: LinkState,
+    pub(crate) local: Option<Address>,
+    pub(crate) peer: Option<Address>,
+    /// What the last connection left unsent.
+    pub(crate) unsent: Unsent,
+    pub(crate) connections: ConnectionStatistics,
+    /// Why the last attempt or connection failed; `None` while one is open.
+    pub(crate) failure: Option<Reason>,
+}
+
+impl Moment {
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, LinkState::Open)
+    }
+
+    pub(crate) const fn ended(&self) -> Option<&Reason> {
+        match &self.state {
+            LinkState::Ended { reason } => Some(reason),
+            LinkState::Connecting
+            | LinkState::Open
+            | LinkState::Closed
+            | LinkState::Retrying { .. } => None,
+        }
+    }
+}
+
+impl Life {
+    pub(crate) fn now(&self) -> MutexGuard<'_, Moment> {
+        self.moment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something and tells those who wait.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Moment)) {
+        change(&mut self.now());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `so` has something to say, or until the deadline.
+    pub(crate) fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        so: impl Fn(&Moment) -> Option<T>,
+    ) -> Result<T, MutexGuard<'_, Moment>> {
+        let mut moment = self.now();
+        loop {
+            if let Some(found) = so(&moment) {
+                return Ok(found);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            moment = match left {
+                None => self
+                    .changed
+                    .wait(moment)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Err(moment),
+                Some(left) => {
+                    self.changed
+                        .wait_timeout(moment, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a server counts over all its peers, those that have gone among them.
+
+use std::sync::atomic::Ordering;
+
+use tautline_session::Outbound;
+
+use super::{ServerShared, ServerSocket};
+use crate::statistics::LinkStatistics;
+
+/// What a server has counted over all the peers it ever had.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ServerStatistics {
+    /// All peers together. `peak` is the largest of theirs; `last_receive_age` the youngest.
+    pub peers: LinkStatistics,
+    /// Peers connected now.
+    pub connected: usize,
+    /// Peers accepted since the start: they were given a handler.
+    pub accepted: u64,
+    /// Peers turned away: over the connection limit, or refused by the accept callback.
+    pub turned_away: u64,
+    /// Times that accepting failed for want of descriptors or memory; tried again after a pause.
+    pub accept_shortages: u64,
+    /// Times that accepting failed for any other reason; tried again after a pause.
+    pub accept_failures: u64,
+    /// Calls of [`Server::broadcast`](crate::Server::broadcast) and `broadcast_except`.
+    pub broadcasts: u64,
+    /// Messages that peers took from broadcasts; these are among `peers.sending.accepted`.
+    pub broadcasts_accepted: u64,
+    /// Messages from broadcasts that peers did not take, for whatever cause.
+    pub broadcasts_refused: u64,
+}
+
+impl ServerShared {
+    pub(super) fn statistics(&self) -> ServerStatistics {
+        let state = self.state();
+        let mut peers = state.gone.clone();
+        for peer in state.live.values() {
+            peers.add(&peer.statistics());
+        }
+        peers.receiving.unreachable += self.unreachable.load(Ordering::Relaxed);
+        if let ServerSocket::Datagram(channel) = &self.socket {
+            peers.sending = channel.read(Outbound::statistics);
+        }
+        let mut statistics = ServerStatistics {
+            peers,
+            connected: state.live.len(),
+            accepted: state.accepted,
+            turned_away: self.turned_away.load(Ordering::Relaxed),
+            accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
+            accept_failures: self.accept_failures.load(Ordering::Relaxed),
+            ..ServerStatistics::default()
+        };
+        self.broadcasts.tell(&mut statistics);
+        statistics
+    }
+}
+
+impl LinkStatistics {
+    /// Adds another link's counters: sums are summed, peaks are the larger.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sending.merge(&other.sending);
+        self.receiving.add(&other.receiving);
+        self.connections.add(other.connections);
+    }
+}

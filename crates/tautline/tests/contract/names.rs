@@ -1,0 +1,64 @@
+//! Promise 5 where a name has several addresses, and not all of them lead somewhere. In a process that has
+//! a file of names of its own.
+
+use std::time::Instant;
+
+use tautline::{Address, DirectLink, Link, Received, ServerOptions};
+
+use crate::common::*;
+
+over! {
+    a_name_leads_to_whichever_of_its_addresses_answers: tcp;
+}
+
+/// Whether this is the process with names of its own.
+fn with_own_names(test: &str, transport: Transport) -> bool {
+    let name = name_of(&format!("names::{test}"), transport);
+    let alone = in_child(&name);
+    if !alone {
+        let prepare = format!(
+            r#"F=$(mktemp) && printf "{NAMES}" >$F && mount --bind $F /etc/hosts && rm -f $F;
+               ip link set lo up &&"#
+        );
+        child_in_namespaces(&name, "-n -m", &prepare);
+    }
+    alone
+}
+
+/// The server is at the first; at the other nobody listens.
+const NAMES: &str = r"127.0.0.5 first.test\n127.0.0.7 first.test\n\
+                      127.0.0.7 second.test\n127.0.0.5 second.test\n";
+
+fn a_name_leads_to_whichever_of_its_addresses_answers(transport: Transport) {
+    let test = "a_name_leads_to_whichever_of_its_addresses_answers";
+    if !with_own_names(test, transport) {
+        return;
+    }
+    let io = start();
+    let options = ServerOptions {
+        link: framed(transport),
+        ..ServerOptions::default()
+    };
+    let accept =
+        |_: &Link| Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap());
+    let server = io
+        .listen(&"tcp://127.0.0.5:0".parse().unwrap(), options, accept)
+        .unwrap();
+    let Address::Tcp { port, .. } = server.local_address() else {
+        panic!("it is a TCP server");
+    };
+    for host in ["first.test", "second.test"] {
+        let address = format!("tcp://{host}:{port}").parse().unwrap();
+        let (handler, inbox) = recorder();
+        let link = io.connect(&address, framed(transport), handler).unwrap();
+        let opened = inbox.expect_opened();
+        assert_eq!(opened.peer, Some(server.local_address()));
+        link.send(b"hello").unwrap();
+        assert_eq!(inbox.expect_message(), b"hello");
+
+        let mut direct = DirectLink::connect(&address, framed(transport)).unwrap();
+        direct.send(b"hello").unwrap();
+        let soon = Some(Instant::now() + WATCHDOG);
+        assert_eq!(direct.recv(soon).unwrap(), b"hello");
+    }
+}
