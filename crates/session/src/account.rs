@@ -180,6 +180,8 @@ impl SendStatistics {
 pub(crate) struct Account {
     pub(crate) accepted: Tally,
     pub(crate) written: Tally,
+    /// Of the written messages.
+    pub(crate) framing_bytes: u64,
     /// When the kernel last took something, to within a write; 0 before that.
     pub(crate) last_written_ns: u64,
     pub(crate) discarded: Discarded,

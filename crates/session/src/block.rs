@@ -2,8 +2,9 @@
 
 use crate::account::Tally;
 
-/// Room of a pooled block: 64 KiB of payload with its framing, so that a 64 KiB message needs one.
-pub const BLOCK_BYTES: usize = 64 * 1024 + 64;
+/// Room of a pooled block: 64 KiB of payload with its framing, stuffed or not, so that a 64 KiB message
+/// needs one.
+pub const BLOCK_BYTES: usize = 64 * 1024 + 512;
 
 /// Most messages in a block: without it a block of empty datagrams would never be full.
 const BLOCK_MESSAGES: usize = 16 * 1024;
@@ -37,7 +38,7 @@ impl PeerId {
 ///
 /// Blocks come from the driver's pool and go back to it; what a writer takes is a block, so moving it
 /// out of the session is all that "in flight" needs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Block {
     bytes: Vec<u8>,
     messages: Vec<Message>,
@@ -52,16 +53,28 @@ pub struct Block {
     head_stamp: usize,
     /// What is in it for somebody: all from `head` on, less the messages taken out.
     tally: Tally,
+    /// How much of that is framing, whole messages' worth.
+    framing_bytes: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Message {
     bytes: u32,
+    framing_bytes: u32,
     peer: PeerId,
 }
 
+/// What a write completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Completed {
+    /// The messages of which the last byte is written, and all bytes written.
+    pub(crate) written: Tally,
+    /// The framing of those messages.
+    pub(crate) framing_bytes: u64,
+}
+
 /// Messages from `first` up to the next stamp's were queued at `at_ns` or a little after.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     first: u32,
     at_ns: u64,
@@ -97,6 +110,7 @@ impl Block {
         self.stamps.clear();
         (self.head, self.head_byte, self.cut_bytes, self.head_stamp) = (0, 0, 0, 0);
         self.tally = Tally::default();
+        self.framing_bytes = 0;
     }
 
     /// What a stream has to write: everything from the first unwritten byte on.
@@ -158,21 +172,38 @@ impl Block {
             && self.messages.len() < BLOCK_MESSAGES
     }
 
+    /// Appends a message with its header.
     #[inline]
     pub(crate) fn push(&mut self, header: &[u8], payload: &[u8], peer: PeerId) {
-        let encoded_bytes = header.len() + payload.len();
-        match <&[u8; 4]>::try_from(header) {
-            // The usual header, in one store instead of a call.
-            Ok(header) => self.bytes.extend_from_slice(header),
-            Err(_) => self.bytes.extend_from_slice(header),
-        }
-        self.bytes.extend_from_slice(payload);
+        self.push_with(header.len(), peer, |bytes| {
+            match <&[u8; 4]>::try_from(header) {
+                // The usual header, in one store instead of a call.
+                Ok(header) => bytes.extend_from_slice(header),
+                Err(_) => bytes.extend_from_slice(header),
+            }
+            bytes.extend_from_slice(payload);
+        });
+    }
+
+    /// Appends the message that `append` writes behind the others; so much of it is framing.
+    #[inline]
+    pub(crate) fn push_with(
+        &mut self,
+        framing_bytes: usize,
+        peer: PeerId,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let before = self.bytes.len();
+        append(&mut self.bytes);
+        let encoded_bytes = self.bytes.len() - before;
         self.messages.push(Message {
             // The payload limit keeps an encoded message within 32 bits.
             bytes: encoded_bytes as u32,
+            framing_bytes: framing_bytes as u32,
             peer,
         });
         self.tally += Tally::one(encoded_bytes);
+        self.framing_bytes += framing_bytes as u64;
     }
 
     /// The next message pushed, and those after it, were queued at `at_ns`.
@@ -183,6 +214,13 @@ impl Block {
         });
     }
 
+    /// All that is in it was queued at `at_ns`, if nothing was said of that yet.
+    pub(crate) fn stamp_all(&mut self, at_ns: u64) {
+        if self.stamps.is_empty() {
+            self.stamps.push(Stamp { first: 0, at_ns });
+        }
+    }
+
     /// Says that the head message's first `bytes` are written already.
     pub(crate) fn cut(&mut self, bytes: usize) {
         debug_assert!(self.head_byte + bytes <= self.bytes.len() && self.cut_bytes == 0);
@@ -191,18 +229,20 @@ impl Block {
         self.tally.bytes -= bytes as u64;
     }
 
-    /// Passes over `written_bytes` of a stream; returns what that completed, in messages and in
-    /// bytes written, and tells `delayed` the stamp and number of the completed messages.
+    /// Passes over `written_bytes` of a stream; returns what that completed, and tells `delayed` the
+    /// stamp and number of the completed messages.
     pub(crate) fn advance(
         &mut self,
         written_bytes: usize,
         mut delayed: impl FnMut(u64, u32),
-    ) -> Tally {
+    ) -> Completed {
         debug_assert!(written_bytes <= self.unwritten().len());
         let first = self.head;
+        let mut framing_bytes = 0;
         if written_bytes == self.unwritten().len() {
             self.head = self.messages.len();
             self.cut_bytes = 0;
+            framing_bytes = self.framing_bytes;
         } else {
             let mut left_bytes = written_bytes;
             while let Some(message) = self.messages.get(self.head) {
@@ -211,19 +251,24 @@ impl Block {
                     break;
                 }
                 left_bytes -= missing_bytes;
+                framing_bytes += u64::from(message.framing_bytes);
                 self.cut_bytes = 0;
                 self.head += 1;
             }
             self.cut_bytes += left_bytes;
         }
         self.head_byte += written_bytes;
-        let completed = Tally {
+        let written = Tally {
             messages: (self.head - first) as u64,
             bytes: written_bytes as u64,
         };
-        self.tally -= completed;
+        self.tally -= written;
+        self.framing_bytes -= framing_bytes;
         self.tell_delays(first, self.head, &mut delayed);
-        completed
+        Completed {
+            written,
+            framing_bytes,
+        }
     }
 
     /// Passes over the datagram at the front.
@@ -233,6 +278,7 @@ impl Block {
         self.head += 1;
         self.head_byte += message.bytes as usize;
         self.tally -= Tally::one(message.bytes as usize);
+        self.framing_bytes -= u64::from(message.framing_bytes);
         self.tell_delays(self.head - 1, self.head, delayed);
         Some((message.peer, Tally::one(message.bytes as usize)))
     }
@@ -265,6 +311,7 @@ impl Block {
         message.peer = PeerId::NOBODY;
         let evicted = Tally::one(message.bytes as usize);
         self.tally -= evicted;
+        self.framing_bytes -= u64::from(message.framing_bytes);
         Some(evicted)
     }
 
@@ -276,6 +323,7 @@ impl Block {
             if message.peer != PeerId::NOBODY && gone(message.peer, tally) {
                 message.peer = PeerId::NOBODY;
                 taken_out += tally;
+                self.framing_bytes -= u64::from(message.framing_bytes);
             }
         }
         self.tally -= taken_out;
@@ -285,7 +333,12 @@ impl Block {
     /// Gives a partly written front message up; returns whose it is and its rest.
     pub(crate) fn give_up_cut(&mut self) -> Option<(PeerId, Tally)> {
         let rest = self.cut_tally()?;
-        let peer = self.messages[self.head].peer;
+        let Message {
+            peer,
+            framing_bytes,
+            ..
+        } = self.messages[self.head];
+        self.framing_bytes -= u64::from(framing_bytes);
         self.head += 1;
         self.head_byte += rest.bytes as usize;
         self.cut_bytes = 0;
@@ -305,6 +358,8 @@ impl Block {
         rest.messages.push(message);
         rest.cut_bytes = self.cut_bytes;
         rest.tally = Tally::one(rest_bytes);
+        rest.framing_bytes = u64::from(message.framing_bytes);
+        self.framing_bytes -= rest.framing_bytes;
         if let Some(stamp) = self.stamps.get(self.head_stamp) {
             rest.stamps.push(Stamp {
                 first: 0,
@@ -346,6 +401,7 @@ impl Block {
             {
                 to.stamp(at_ns);
             }
+            // Only shared queues are moved together, and datagrams have no framing.
             to.push(&[], datagram.payload, datagram.peer);
             self.evict_front();
         }
@@ -423,7 +479,7 @@ mod tests {
     fn a_write_may_end_anywhere_and_the_rest_is_what_was_not_written() {
         for written in 0..=6 {
             let mut block = block(&[(b"ab", ONE), (b"", ONE), (b"cdef", ONE)]);
-            let completed = block.advance(written, |_, _| {});
+            let completed = block.advance(written, |_, _| {}).written;
             assert_eq!(block.unwritten(), &b"abcdef"[written..]);
             assert_eq!(completed.bytes, written as u64);
             assert_eq!(block.is_cut(), [1, 3, 4, 5].contains(&written));
@@ -446,7 +502,7 @@ mod tests {
             (block.unwritten(), block.tally()),
             (&b"de"[..], tally(1, 2))
         );
-        assert_eq!(rest.advance(2, |_, _| {}), tally(1, 2));
+        assert_eq!(rest.advance(2, |_, _| {}).written, tally(1, 2));
     }
 
     const ANY: Tally = Tally {
@@ -482,6 +538,27 @@ mod tests {
         let mut told = Vec::new();
         to.pass_front(|at_ns, messages| told.push((at_ns, messages)));
         assert_eq!(told, [(200, 1)]);
+    }
+
+    #[test]
+    fn framing_is_counted_with_the_message_it_belongs_to() {
+        let mut block = Block::with_room(64);
+        for (framing, payload) in [(&b"<"[..], &b"abc"[..]), (b"<<<<", b""), (b"<<", b"de")] {
+            block.push(framing, payload, ONE);
+        }
+        let mut framing = |bytes| block.advance(bytes, |_, _| {}).framing_bytes;
+        assert_eq!(framing(3), 0, "part of the first");
+        assert_eq!(framing(2), 1, "the first, and a part of the second");
+        assert_eq!(framing(3 + 4), 4 + 2, "all that is left");
+        let mut cut = Block::with_room(64);
+        cut.push(b"<", b"abc", ONE);
+        cut.push(b"<<", b"de", ONE);
+        cut.advance(1, |_, _| {});
+        let mut rest = Block::with_room(64);
+        cut.split_cut(&mut rest);
+        assert_eq!(rest.advance(3, |_, _| {}).framing_bytes, 1);
+        assert_eq!(cut.evict_front(), Some((ONE, tally(1, 4))));
+        assert_eq!(cut.framing_bytes, 0);
     }
 
     #[test]

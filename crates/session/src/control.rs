@@ -77,6 +77,7 @@ pub(crate) fn step(prefix_bytes: usize, bytes: &[u8]) -> Option<Step> {
     Some(Step::Frame {
         header_bytes: prefix_bytes,
         payload_bytes: CONTROL_BYTES,
+        trailer_bytes: 0,
     })
 }
 

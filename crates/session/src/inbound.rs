@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::control::{self, Heard};
-use crate::framing::{FrameFault, Framing, Step};
+use crate::framing::{FrameFault, Framing, OnBadFrame, Parser, Step};
 
 /// Finds the frames in what one connection receives.
 ///
@@ -15,8 +15,7 @@ use crate::framing::{FrameFault, Framing, Step};
 /// is left then is kept for the next read.
 #[derive(Debug)]
 pub struct Inbound {
-    framing: Framing,
-    frame_limit_bytes: usize,
+    parser: Parser,
     /// Bytes of the prefix that marks control frames, where the peer may send some.
     control_prefix_bytes: Option<usize>,
     heard: Heard,
@@ -26,17 +25,20 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// For one connection: a new one starts with nothing of the old.
-    pub const fn new(framing: Framing, frame_limit_bytes: usize) -> Self {
+    /// For one connection: a new one starts with nothing of the old. Without a choice a bad frame has
+    /// the framing's own outcome; see [`Framing::default_on_bad_frame`].
+    ///
+    /// # Panics
+    /// If the framing is not valid; see [`Framing::check`].
+    pub fn new(
+        framing: Framing,
+        frame_limit_bytes: usize,
+        on_bad_frame: Option<OnBadFrame>,
+    ) -> Self {
         Self {
-            framing,
-            frame_limit_bytes,
+            parser: Parser::new(framing, frame_limit_bytes, on_bad_frame),
             control_prefix_bytes: None,
-            heard: Heard {
-                ping: None,
-                pong: None,
-                frames: 0,
-            },
+            heard: Heard::default(),
             carry: Vec::new(),
             start: 0,
         }
@@ -46,7 +48,7 @@ impl Inbound {
     /// length prefix only.
     #[must_use]
     pub const fn with_control(mut self) -> Self {
-        self.control_prefix_bytes = Some(self.framing.header_bytes());
+        self.control_prefix_bytes = Some(self.parser.framing().header_bytes());
         self
     }
 
@@ -61,6 +63,7 @@ impl Inbound {
         Frames {
             inbound: self,
             bytes,
+            at: 0,
         }
     }
 
@@ -69,18 +72,32 @@ impl Inbound {
         self.carry.len() - self.start
     }
 
+    /// Bytes passed over because of faults, so far.
+    pub const fn skipped_bytes(&self) -> u64 {
+        self.parser.skipped_bytes()
+    }
+
+    /// Whether a bad frame is to end the connection.
+    pub const fn closes(&self) -> bool {
+        self.parser.closes()
+    }
+
+    /// The stream has ended: the fault that was not told yet, if there is one. What is
+    /// [kept](Self::kept_bytes) is a frame cut short.
+    pub fn end(&mut self) -> Option<FrameFault> {
+        self.parser.end()
+    }
+
+    /// What stands at the start of these bytes, with what only drivers say among it.
     #[inline]
-    fn step(&self, bytes: &[u8]) -> Step {
-        if let Some(prefix_bytes) = self.control_prefix_bytes
+    fn step(parser: &mut Parser, control_prefix_bytes: Option<usize>, bytes: &[u8]) -> Step {
+        if let Some(prefix_bytes) = control_prefix_bytes
+            && !parser.is_passing()
             && let Some(step) = control::step(prefix_bytes, bytes)
         {
             return step;
         }
-        self.framing.parse(bytes, self.frame_limit_bytes)
-    }
-
-    fn kept(&self) -> &[u8] {
-        &self.carry[self.start..]
+        parser.next(bytes)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -90,6 +107,11 @@ impl Inbound {
         }
         self.carry.extend_from_slice(bytes);
     }
+
+    fn forget(&mut self) {
+        self.carry.clear();
+        self.start = 0;
+    }
 }
 
 /// The frames of one read.
@@ -97,19 +119,23 @@ impl Inbound {
 pub struct Frames<'a> {
     inbound: &'a mut Inbound,
     bytes: &'a [u8],
+    /// Up to here they are handed out, passed over, or kept.
+    at: usize,
 }
 
 /// Where the next payload lies.
 enum Place {
     Carry(Range<usize>),
     Bytes(Range<usize>),
+    Decoded,
 }
 
 impl Frames<'_> {
     /// The next payload, valid until the next call; `None` when no whole frame is left.
     ///
     /// # Errors
-    /// A [`FrameFault`] ends the connection's stream: what follows cannot be trusted.
+    /// A [`FrameFault`]. If the link [closes](Inbound::closes) on it, what follows cannot be trusted
+    /// and the same fault comes again; else the next call goes on behind it.
     #[expect(
         clippy::should_implement_trait,
         reason = "the payload borrows from self, which Iterator cannot say"
@@ -119,12 +145,9 @@ impl Frames<'_> {
         loop {
             match self.locate()? {
                 Ok(place) if self.is_control(&place) => {}
+                Ok(Place::Bytes(range)) => return Some(Ok(&self.bytes[range])),
                 Ok(Place::Carry(range)) => return Some(Ok(&self.inbound.carry[range])),
-                Ok(Place::Bytes(range)) => {
-                    let (payload, rest) = self.bytes.split_at(range.end);
-                    self.bytes = rest;
-                    return Some(Ok(&payload[range.start..]));
-                }
+                Ok(Place::Decoded) => return Some(Ok(self.inbound.parser.decoded())),
                 Err(fault) => return Some(Err(fault)),
             }
         }
@@ -132,8 +155,8 @@ impl Frames<'_> {
 
     /// Puts what is left by, whole frames too: the link was paused in the middle of a read.
     pub fn keep(self) {
-        if !self.bytes.is_empty() {
-            self.inbound.keep(self.bytes);
+        if self.at < self.bytes.len() {
+            self.inbound.keep(&self.bytes[self.at..]);
         }
     }
 
@@ -146,56 +169,98 @@ impl Frames<'_> {
         let (bytes, range) = match place {
             Place::Carry(range) => (&self.inbound.carry[..], range),
             Place::Bytes(range) => (self.bytes, range),
+            Place::Decoded => return false,
         };
         let header = &bytes[range.start - prefix_bytes..range.start];
         let Some(control) = control::read(header, &bytes[range.clone()]) else {
             return false;
         };
         self.inbound.heard.note(control);
-        if let Place::Bytes(range) = place {
-            self.bytes = &self.bytes[range.end..];
-        }
         true
     }
 
     #[inline]
     fn locate(&mut self) -> Option<Result<Place, FrameFault>> {
-        while self.inbound.kept_bytes() > 0 {
-            match self.inbound.step(self.inbound.kept()) {
+        if self.inbound.kept_bytes() > 0
+            && let Some(located) = self.locate_in_carry()
+        {
+            return located;
+        }
+        self.inbound.forget();
+        loop {
+            let left = &self.bytes[self.at..];
+            let control = self.inbound.control_prefix_bytes;
+            match Inbound::step(&mut self.inbound.parser, control, left) {
                 Step::Frame {
                     header_bytes,
                     payload_bytes,
+                    trailer_bytes,
                 } => {
-                    let from = self.inbound.start + header_bytes;
-                    self.inbound.start = from + payload_bytes;
-                    return Some(Ok(Place::Carry(from..from + payload_bytes)));
+                    let from = self.at + header_bytes;
+                    let to = from + payload_bytes;
+                    self.at = to + trailer_bytes;
+                    return Some(Ok(Place::Bytes(from..to)));
                 }
+                Step::Decoded { frame_bytes } => {
+                    self.at += frame_bytes;
+                    return Some(Ok(Place::Decoded));
+                }
+                Step::Pass { bytes } => self.at += bytes,
                 Step::Fault(fault) => return Some(Err(fault)),
-                Step::Incomplete { needed_bytes } => {
-                    let wanted_bytes = needed_bytes - self.inbound.kept_bytes();
-                    let (more, rest) = self.bytes.split_at(wanted_bytes.min(self.bytes.len()));
-                    if more.is_empty() {
-                        return None;
+                Step::Incomplete { .. } => {
+                    if !left.is_empty() {
+                        self.inbound.keep(left);
+                        self.at = self.bytes.len();
                     }
-                    self.inbound.keep(more);
-                    self.bytes = rest;
+                    return None;
                 }
             }
         }
-        self.inbound.carry.clear();
-        self.inbound.start = 0;
-        match self.inbound.step(self.bytes) {
-            Step::Frame {
-                header_bytes,
-                payload_bytes,
-            } => Some(Ok(Place::Bytes(header_bytes..header_bytes + payload_bytes))),
-            Step::Fault(fault) => Some(Err(fault)),
-            Step::Incomplete { .. } => {
-                if !self.bytes.is_empty() {
-                    self.inbound.keep(self.bytes);
-                    self.bytes = &[];
+    }
+
+    /// Goes on with what earlier reads left. `None` when nothing of it is left any more.
+    #[cold]
+    fn locate_in_carry(&mut self) -> Option<Option<Result<Place, FrameFault>>> {
+        loop {
+            let kept_bytes = self.inbound.kept_bytes();
+            // More was put to the carry than its frame needed: the rest is read where it came from.
+            if kept_bytes <= self.at {
+                self.at -= kept_bytes;
+                return None;
+            }
+            let Inbound {
+                parser,
+                carry,
+                start,
+                control_prefix_bytes,
+                ..
+            } = &mut *self.inbound;
+            match Inbound::step(parser, *control_prefix_bytes, &carry[*start..]) {
+                Step::Frame {
+                    header_bytes,
+                    payload_bytes,
+                    trailer_bytes,
+                } => {
+                    let from = self.inbound.start + header_bytes;
+                    let to = from + payload_bytes;
+                    self.inbound.start = to + trailer_bytes;
+                    return Some(Some(Ok(Place::Carry(from..to))));
                 }
-                None
+                Step::Decoded { frame_bytes } => {
+                    self.inbound.start += frame_bytes;
+                    return Some(Some(Ok(Place::Decoded)));
+                }
+                Step::Pass { bytes } => self.inbound.start += bytes,
+                Step::Fault(fault) => return Some(Some(Err(fault))),
+                Step::Incomplete { needed_bytes } => {
+                    let left = &self.bytes[self.at..];
+                    let more = &left[..left.len().min(needed_bytes - kept_bytes)];
+                    if more.is_empty() {
+                        return Some(None);
+                    }
+                    self.inbound.keep(more);
+                    self.at += more.len();
+                }
             }
         }
     }
@@ -219,7 +284,7 @@ mod tests {
     fn the_same_frames_come_out_wherever_the_input_is_cut() {
         for first in 0..=STREAM.len() {
             for second in first..=STREAM.len() {
-                let mut inbound = Inbound::new(Framing::length_prefix(), 16);
+                let mut inbound = Inbound::new(Framing::length_prefix(), 16, None);
                 let mut frames = Vec::new();
                 collect(&mut inbound, &STREAM[..first], &mut frames);
                 collect(&mut inbound, &STREAM[first..second], &mut frames);
@@ -243,7 +308,7 @@ mod tests {
         }
         stream.extend(b"\0\0\0\x01z");
         for cut in 0..=stream.len() {
-            let mut inbound = Inbound::new(Framing::length_prefix(), 16).with_control();
+            let mut inbound = Inbound::new(Framing::length_prefix(), 16, None).with_control();
             let mut frames = Vec::new();
             collect(&mut inbound, &stream[..cut], &mut frames);
             collect(&mut inbound, &stream[cut..], &mut frames);
@@ -258,7 +323,7 @@ mod tests {
 
     #[test]
     fn without_control_frames_their_mark_is_a_length_like_any_other() {
-        let mut inbound = Inbound::new(Framing::length_prefix(), 16);
+        let mut inbound = Inbound::new(Framing::length_prefix(), 16, None);
         let mut frames = inbound.frames(&[0xff; 13]);
         assert!(matches!(
             frames.next(),
@@ -268,7 +333,7 @@ mod tests {
 
     #[test]
     fn memory_follows_what_arrived_not_what_was_announced() {
-        let mut inbound = Inbound::new(Framing::length_prefix(), 1 << 30);
+        let mut inbound = Inbound::new(Framing::length_prefix(), 1 << 30, None);
         let mut frames = Vec::new();
         collect(&mut inbound, &[0x3f, 0, 0, 0, 1, 2], &mut frames);
         assert!(frames.is_empty());
@@ -278,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_pause_keeps_whole_frames_for_later() {
-        let mut inbound = Inbound::new(Framing::length_prefix(), 16);
+        let mut inbound = Inbound::new(Framing::length_prefix(), 16, None);
         let mut frames = inbound.frames(STREAM);
         assert_eq!(frames.next(), Some(Ok(&b"abc"[..])));
         frames.keep();
@@ -289,7 +354,7 @@ mod tests {
 
     #[test]
     fn raw_delivers_each_read_as_it_came() {
-        let mut inbound = Inbound::new(Framing::Raw, 16);
+        let mut inbound = Inbound::new(Framing::Raw, 16, None);
         let mut frames = Vec::new();
         collect(&mut inbound, b"one", &mut frames);
         collect(&mut inbound, b"", &mut frames);
@@ -299,7 +364,7 @@ mod tests {
 
     #[test]
     fn an_oversize_frame_is_a_fault_and_stays_one() {
-        let mut inbound = Inbound::new(Framing::length_prefix(), 2);
+        let mut inbound = Inbound::new(Framing::length_prefix(), 2, None);
         let mut frames = inbound.frames(STREAM);
         assert!(matches!(frames.next(), Some(Err(_))));
         assert!(matches!(frames.next(), Some(Err(_))));

@@ -32,7 +32,10 @@ pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
 pub use budget::Budget;
 pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
-pub use framing::{ByteOrder, FrameFault, Framing, Header, PrefixWidth, Step};
+pub use framing::{
+    ByteOrder, Encoded, Found, FrameFault, Framer, Framing, Header, Lines, OnBadFrame, OwnFraming,
+    Parser, Pattern, PrefixWidth, Step, Unframeable,
+};
 pub use heartbeat::{Heartbeat, HeartbeatRtt, Pulse};
 pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};

@@ -17,7 +17,7 @@ use crate::account::{Account, Discarded, SendStatistics, Tally};
 use crate::block::PeerId;
 use crate::budget::Budget;
 use crate::delay::QueueDelay;
-use crate::framing::Framing;
+use crate::framing::{Framing, LONGEST_ENCODED};
 use crate::peers::Peers;
 use crate::pressure::{Pressure, PressureGauge};
 use crate::queue::SendQueue;
@@ -49,7 +49,14 @@ pub struct Outbound {
     /// The limits for all but the reopen hook, which has the whole ones.
     limit: Tally,
     hook_limit: Tally,
+    /// The longest payload, if its encoding fits.
+    frame_limit_bytes: usize,
+    /// The longest encoding.
+    room_bytes: usize,
+    /// The longest payload that fits however it is encoded: what a longer one is told.
     payload_limit_bytes: usize,
+    /// Where the user's own framing encodes a message, whose length nobody knows before.
+    scratch: Vec<u8>,
     /// A message that waited longer is given up.
     max_queue_delay_ns: Option<u64>,
     stage: Stage,
@@ -139,16 +146,18 @@ impl Outbound {
         };
         let total = options.budget.as_deref().map(Budget::limit_bytes);
         let room_bytes = limit.bytes.min(total.unwrap_or(u64::MAX)) as usize;
-        let payload_limit_bytes = options
-            .frame_limit_bytes
-            .min(options.framing.payload_limit_bytes())
-            .min(room_bytes - options.framing.header_bytes());
+        let framing = options.framing.clone();
+        let frame_limit_bytes = options.frame_limit_bytes.min(framing.payload_limit_bytes());
+        let room_bytes = room_bytes.min(LONGEST_ENCODED);
         Self {
             strategy: options.strategy,
-            framing: options.framing,
             limit,
             hook_limit,
-            payload_limit_bytes,
+            frame_limit_bytes,
+            room_bytes,
+            payload_limit_bytes: frame_limit_bytes.min(framing.payload_within(room_bytes)),
+            framing,
+            scratch: Vec::new(),
             max_queue_delay_ns: options.max_queue_delay_ns,
             stage: Stage::NotOpen,
             generation: 0,
@@ -180,8 +189,16 @@ impl Outbound {
         }
     }
 
-    /// A connection is there; returns its generation, from 1. Where messages are kept over a loss, the
-    /// reopen hook comes next and then [`hook_done`](Self::hook_done).
+    /// A connection is there, and the application speaks first: what the driver's thread sends until
+    /// [`hook_done`](Self::hook_done) goes out before everything else. For streams.
+    pub fn opened_with_hook(&mut self) -> u64 {
+        let generation = self.opened();
+        self.hook = true;
+        generation
+    }
+
+    /// A connection is there; returns its generation, from 1. Where messages are kept over a loss, there
+    /// is a hook all the same.
     pub fn opened(&mut self) -> u64 {
         debug_assert_eq!(self.stage, Stage::NotOpen);
         self.generation += 1;
@@ -197,7 +214,7 @@ impl Outbound {
         self.generation
     }
 
-    /// The reopen hook has returned: what was kept may go. Says whether the driver has to be told.
+    /// The hook has returned: what was kept, or came from others meanwhile, may go. Says whether the driver has to be told.
     pub fn hook_done(&mut self) -> bool {
         self.hook = false;
         self.call_driver()
@@ -375,8 +392,8 @@ impl Outbound {
     }
 
     /// How messages are marked.
-    pub const fn framing(&self) -> Framing {
-        self.framing
+    pub const fn framing(&self) -> &Framing {
+        &self.framing
     }
 
     /// What waits or is in flight: the limits are judged by it.
@@ -403,7 +420,7 @@ impl Outbound {
             direct_writes: self.direct_writes,
             write_calls: self.write_calls,
             queue_delay: self.queue_delay.as_deref().cloned(),
-            ..statistics_of(&self.account, self.waiting(), self.framing)
+            ..statistics_of(&self.account, self.waiting())
         }
     }
 
@@ -411,7 +428,7 @@ impl Outbound {
     pub fn peer_statistics(&self, peer: PeerId) -> SendStatistics {
         let account = self.peers.as_ref().and_then(|peers| peers.account(peer));
         account.map_or_else(SendStatistics::default, |account| {
-            statistics_of(account, account.waiting(), self.framing)
+            statistics_of(account, account.waiting())
         })
     }
 
@@ -469,7 +486,6 @@ impl Outbound {
     }
 }
 
-/// What a waiting send is told when this is the end.
 /// How much of the queue a writer may have in its hands. Of a keeplatest queue half: what is in flight
 /// cannot be evicted, and a fresh sample must not be refused for want of an old one that can.
 fn writer_share(strategy: Strategy, limit: Tally) -> Tally {
@@ -482,6 +498,7 @@ fn writer_share(strategy: Strategy, limit: Tally) -> Tally {
     }
 }
 
+/// What a waiting send is told when this is the end.
 const fn ticket_state(cause: Discard) -> TicketState {
     match cause {
         Discard::ConnectionLost => TicketState::NotConnected,
@@ -489,12 +506,11 @@ const fn ticket_state(cause: Discard) -> TicketState {
     }
 }
 
-fn statistics_of(account: &Account, waiting: Tally, framing: Framing) -> SendStatistics {
-    let framing_bytes = account.written.messages * framing.header_bytes() as u64;
+fn statistics_of(account: &Account, waiting: Tally) -> SendStatistics {
     SendStatistics {
         accepted: account.accepted,
         written: account.written,
-        written_payload_bytes: account.written.bytes.saturating_sub(framing_bytes),
+        written_payload_bytes: account.written.bytes - account.framing_bytes,
         waiting,
         discarded: account.discarded,
         refused: account.refused,

@@ -64,17 +64,16 @@ impl SendQueue {
         self.times_each || self.is_empty() || self.group.is_full()
     }
 
-    /// Appends one message; with the time if [`wants_time`](Self::wants_time).
+    /// Appends the message of this length that `push` puts into a block; with the time if
+    /// [`wants_time`](Self::wants_time).
     #[inline]
     pub(crate) fn push(
         &mut self,
-        header: &[u8],
-        payload: &[u8],
-        peer: PeerId,
+        encoded_bytes: usize,
         at_ns: Option<u64>,
         surroundings: &impl Surroundings,
+        push: impl FnOnce(&mut Block),
     ) {
-        let encoded_bytes = header.len() + payload.len();
         if let Some(at_ns) = at_ns {
             self.group = Group::new(at_ns);
         }
@@ -93,7 +92,7 @@ impl SendQueue {
             // A new block's first messages may share the reading with the last of the old one.
             block.stamp(self.group.at_ns);
         }
-        block.push(header, payload, peer);
+        push(block);
         let message = Tally::one(encoded_bytes);
         self.group.tally += message;
         self.tally += message;
@@ -103,12 +102,10 @@ impl SendQueue {
     #[cold]
     pub(crate) fn push_ahead(
         &mut self,
-        header: &[u8],
-        payload: &[u8],
-        peer: PeerId,
+        encoded_bytes: usize,
         surroundings: &impl Surroundings,
+        push: impl FnOnce(&mut Block),
     ) {
-        let encoded_bytes = header.len() + payload.len();
         let share = self.share;
         let has_room = |block: &Block| block.fits(encoded_bytes, share);
         if !self.ahead.back().is_some_and(has_room) {
@@ -117,7 +114,7 @@ impl SendQueue {
         let block = self.ahead.back_mut();
         let block = block.expect("pushed above if there was none");
         block.stamp(surroundings.now_ns());
-        block.push(header, payload, peer);
+        push(block);
         self.tally += Tally::one(encoded_bytes);
     }
 

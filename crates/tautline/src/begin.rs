@@ -95,7 +95,7 @@ fn bind_datagrams(
     });
     let channel = Arc::new(Channel::new(outbound, home));
     let outlet = Arc::new(Outlet::Shared(socket, Remotes::default()));
-    channel.opened(Arc::clone(&outlet));
+    channel.opened(Arc::clone(&outlet), false);
     let shared = ServerShared::of_datagrams(id, address, Arc::clone(&channel), Arc::clone(io));
     let server = Arc::new(shared);
     let driver = DatagramDriver::new(Arc::clone(&server), channel, outlet, options, accept);

@@ -14,8 +14,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, Control, DirectWrite, Discard, Header, Offer, Outbound, PeerId, Pressure,
-    Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    Call, Caller, Control, DirectWrite, Discard, Encoded, Framing, Header, Offer, Outbound, PeerId,
+    Pressure, Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
@@ -140,16 +140,46 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
+        self.send_as(Message::Payload(message), peer, call, deadline)
+    }
+
+    /// How messages are marked.
+    pub(crate) fn framing(&self) -> Framing {
+        lock(&self.state).outbound.framing().clone()
+    }
+
+    /// As [`send`](Self::send), of a message that this link's framing encoded before: one that goes to
+    /// many links is encoded once.
+    pub(crate) fn send_encoded(
+        &self,
+        message: &Encoded,
+        peer: PeerId,
+        call: Call,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
+        self.send_as(Message::Encoded(message), peer, call, deadline)
+    }
+
+    #[inline]
+    fn send_as(
+        &self,
+        message: Message<'_>,
+        peer: PeerId,
+        call: Call,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
         let caller = self.home.caller();
         let mut state = lock(&self.state);
-        let mut offer = state
-            .outbound
-            .offer(message, peer, call, caller, &self.home);
+        let mut offer = message.offer(&mut state.outbound, peer, call, caller, &self.home);
         let mut flushed = false;
         loop {
             match offer {
                 Offer::WriteNow(token) => {
-                    self.write_now(state, token, message, peer);
+                    self.write_now(state, token, message.payload(), peer);
+                    return Ok(());
+                }
+                Offer::WriteTaken(taken) => {
+                    self.write_own(state, taken);
                     return Ok(());
                 }
                 Offer::Queued { wake } => {
@@ -158,9 +188,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 }
                 Offer::Wait(ticket) => {
                     state = self.wait_for_turn(state, ticket, deadline)?;
-                    offer = state
-                        .outbound
-                        .redeem(ticket, message, peer, caller, &self.home);
+                    offer = message.redeem(&mut state.outbound, ticket, peer, caller, &self.home);
                 }
                 Offer::Refused(Refusal::WouldWait) if !flushed => {
                     // A callback may not wait, but it may make room by writing itself.
@@ -168,9 +196,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     self.flush_from_callback();
                     flushed = true;
                     state = lock(&self.state);
-                    offer = state
-                        .outbound
-                        .offer(message, peer, call, caller, &self.home);
+                    offer = message.offer(&mut state.outbound, peer, call, caller, &self.home);
                 }
                 Offer::Refused(refusal) => {
                     // A wait in vain may have passed its place on.
@@ -213,8 +239,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         read(&lock(&self.state).outbound)
     }
 
-    /// A connection is there; returns its generation, or nothing if the link was closed meanwhile.
-    pub(crate) fn opened(&self, outlet: Arc<O>) -> Option<u64> {
+    /// A connection is there; returns its generation, or nothing if the link was closed meanwhile. With
+    /// `hook` the application speaks first, until [`hook_done`](Self::hook_done).
+    pub(crate) fn opened(&self, outlet: Arc<O>, hook: bool) -> Option<u64> {
         let mut state = lock(&self.state);
         if state.outbound.is_ended() {
             return None;
@@ -222,7 +249,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         state.outlet = Some(outlet);
         state.ending = false;
         state.broken = None;
-        Some(state.outbound.opened())
+        Some(if hook {
+            state.outbound.opened_with_hook()
+        } else {
+            state.outbound.opened()
+        })
     }
 
     /// `opened` has been told: what was kept for this connection may go now.
@@ -314,7 +345,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, trouble) = self.write_taken(outlet, taken);
+            let (settled, trouble) = self.write_taken(outlet, taken, Writer::Drain);
             match trouble {
                 Some(Trouble::Broken(error)) => {
                     let first = lock(&self.state).broken.take();
@@ -341,11 +372,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         message: &[u8],
         peer: PeerId,
     ) {
-        let header = state.outbound.framing().header(message.len());
         let outlet = state.outlet.clone();
         drop(state);
         let outlet = outlet.expect("a connection is open");
-        let (written, broken) = write_one(&*outlet, &header, message, peer);
+        let (written, broken) = write_one(&*outlet, token.header(), message, peer);
         // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
         drop(outlet);
         let mut state = lock(&self.state);
@@ -375,7 +405,20 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         }
     }
 
-    fn write_taken(&self, outlet: Arc<O>, taken: Taken) -> (Settled, Option<Trouble>) {
+    /// The sender's own write of a message that was encoded: as the driver writes.
+    fn write_own(&self, state: MutexGuard<'_, State<O>>, taken: Taken) {
+        let outlet = state.outlet.clone();
+        drop(state);
+        let outlet = outlet.expect("a connection is open");
+        self.write_taken(outlet, taken, Writer::Sender);
+    }
+
+    fn write_taken(
+        &self,
+        outlet: Arc<O>,
+        taken: Taken,
+        writer: Writer,
+    ) -> (Settled, Option<Trouble>) {
         if outlet.is_datagram() {
             let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
             drop(outlet);
@@ -384,22 +427,33 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     .outbound
                     .settle_datagrams(taken, sent, stopped, &self.home)
             };
-            return (self.settle(settle), trouble);
+            return (self.settle(writer, settle), trouble);
         }
-        let (written_bytes, trouble) = write_stream(&*outlet, taken.bytes());
+        let (written_bytes, mut trouble) = write_stream(&*outlet, taken.bytes());
         drop(outlet);
         let settle = |state: &mut State<O>| {
+            if writer == Writer::Sender
+                && let Some(Trouble::Broken(error)) =
+                    trouble.take_if(|trouble| matches!(trouble, Trouble::Broken(_)))
+            {
+                state.broken = Some(error);
+            }
             state
                 .outbound
                 .settle_stream(taken, written_bytes, &self.home)
         };
-        (self.settle(settle), trouble)
+        (self.settle(writer, settle), trouble)
     }
 
-    fn settle(&self, settle: impl FnOnce(&mut State<O>) -> Settled) -> Settled {
+    fn settle(&self, writer: Writer, settle: impl FnOnce(&mut State<O>) -> Settled) -> Settled {
         let mut state = lock(&self.state);
         let settled = settle(&mut state);
-        let wake = state.ending;
+        let mut wake = state.ending;
+        match writer {
+            // A rest, and pressure, are the driver's from here on.
+            Writer::Sender => wake |= state.outbound.needs_driver(),
+            Writer::Drain => {}
+        }
         self.publish(state);
         if wake {
             self.home.call_driver();
@@ -543,8 +597,65 @@ impl<O> State<O> {
     }
 }
 
+/// Who writes a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// A sender, its own message.
+    Sender,
+    /// Whoever drains the queue, and looks after what is left.
+    Drain,
+}
+
+/// What is sent: encoded on its way in, or before.
+#[derive(Debug, Clone, Copy)]
+enum Message<'a> {
+    Payload(&'a [u8]),
+    Encoded(&'a Encoded),
+}
+
+impl<'a> Message<'a> {
+    #[inline]
+    fn offer(
+        self,
+        outbound: &mut Outbound,
+        peer: PeerId,
+        call: Call,
+        caller: Caller,
+        home: &impl Home,
+    ) -> Offer {
+        match self {
+            Self::Payload(payload) => outbound.offer(payload, peer, call, caller, home),
+            Self::Encoded(encoded) => outbound.offer_encoded(encoded, peer, call, caller, home),
+        }
+    }
+
+    fn redeem(
+        self,
+        outbound: &mut Outbound,
+        ticket: Ticket,
+        peer: PeerId,
+        caller: Caller,
+        home: &impl Home,
+    ) -> Offer {
+        match self {
+            Self::Payload(payload) => outbound.redeem(ticket, payload, peer, caller, home),
+            Self::Encoded(encoded) => outbound.redeem_encoded(ticket, encoded, peer, caller, home),
+        }
+    }
+
+    /// What its sender writes behind a header.
+    fn payload(self) -> &'a [u8] {
+        match self {
+            Self::Payload(payload) => payload,
+            Self::Encoded(_) => unreachable!("what is encoded is written from a block"),
+        }
+    }
+}
+
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 /// How often a wait looks whether a total shared with other links has room.
 pub(crate) const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);
@@ -614,6 +725,7 @@ pub(crate) const fn refused(refusal: Refusal) -> SendError {
         Refusal::Full => SendError::Full,
         Refusal::WouldWait => SendError::WouldDeadlock,
         Refusal::TooLarge { limit_bytes } => SendError::TooLarge { limit: limit_bytes },
+        Refusal::Unframeable => SendError::Unframeable,
         Refusal::NotConnected => SendError::NotConnected,
         Refusal::Closed => SendError::Closed,
     }

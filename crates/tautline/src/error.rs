@@ -311,6 +311,9 @@ pub enum SendError {
         /// The most payload bytes that would be accepted.
         limit: usize,
     },
+    /// The link's framing cannot carry this message, whatever room there is: it contains what the
+    /// framing takes for a mark, such as a delimiter inside a line.
+    Unframeable,
     /// There is no connection, or it ended while this call waited.
     NotConnected,
     /// The link was closed or aborted.
@@ -327,6 +330,9 @@ impl fmt::Display for SendError {
             Self::Full => f.write_str("the queue is full"),
             Self::TooLarge { limit } => {
                 write!(f, "the message is too large: the limit is {limit} bytes")
+            }
+            Self::Unframeable => {
+                f.write_str("the framing cannot carry the message: it contains one of its marks")
             }
             Self::NotConnected => f.write_str("not connected"),
             Self::Closed => f.write_str("the link is closed"),
@@ -350,7 +356,8 @@ pub enum RecvError {
     Closed,
     /// The connection failed.
     Failed(io::Error),
-    /// The peer sent what cannot be a frame: the stream cannot be followed any further.
+    /// The peer sent what cannot be a frame, and [`on_bad_frame`](crate::LinkOptions::on_bad_frame)
+    /// closes: every further receive says the same.
     BadFrame(FrameFault),
 }
 

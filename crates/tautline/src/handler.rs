@@ -194,7 +194,8 @@ impl fmt::Display for Reason {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The peer sent something that is no frame; the connection is about to end.
+    /// The peer sent something that is no frame. What becomes of the connection
+    /// [`on_bad_frame`](crate::LinkOptions::on_bad_frame) has chosen.
     BadFrame(FrameFault),
     /// The peer's stream ended in the middle of a frame of which so many bytes had come.
     CutFrame {

@@ -77,9 +77,9 @@ pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, Start
 pub use server::{Broadcast, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
-    ByteOrder, Discarded, FirstAttempt, FrameFault, Framing, Heartbeat, HeartbeatRtt, IdleSide,
-    OnLoss, PrefixWidth, Pressure, QueueDelay, Reconnect, SendStatistics, Strategy, Tally,
-    UnknownStrategy,
+    ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,
+    HeartbeatRtt, IdleSide, Lines, OnBadFrame, OnLoss, OwnFraming, Pattern, PrefixWidth, Pressure,
+    QueueDelay, Reconnect, SendStatistics, Strategy, Tally, Unframeable, UnknownStrategy,
 };
 
 /// The snippets of README.md and the guide are compiled and run.

@@ -37,13 +37,13 @@ fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
 }
 
 /// A queue that cannot hold the shortest message is no queue.
-fn queue_bytes(name: &'static str, limit: usize, framing: Framing) -> Result<(), Error> {
+fn queue_bytes(name: &'static str, limit: usize, framing: &Framing) -> Result<(), Error> {
     non_zero(name, limit, "0 would never accept a message")?;
-    let shortest = framing.header_bytes() + 1;
+    let shortest = framing.encoded_limit_bytes(1);
     if limit < shortest {
         return Err(Error::option(
             name,
-            format!("{limit} is less than the shortest message: {shortest} bytes with its prefix"),
+            format!("{limit} is less than the shortest message: {shortest} bytes with its framing"),
         ));
     }
     Ok(())

@@ -53,6 +53,9 @@ pub struct ReceiveStatistics {
     pub wire_bytes: u64,
     /// Bad or cut frames.
     pub faults: u64,
+    /// Bytes passed over because of them: of the wire's bytes, what is neither payload, nor framing, nor
+    /// the start of a frame that has not come whole.
+    pub skipped_bytes: u64,
     /// Datagrams longer than the receive buffer.
     pub truncated: u64,
     /// Times that the network said a datagram did not arrive (ICMP).
@@ -75,6 +78,7 @@ impl ReceiveStatistics {
         self.payload_bytes += other.payload_bytes;
         self.wire_bytes += other.wire_bytes;
         self.faults += other.faults;
+        self.skipped_bytes += other.skipped_bytes;
         self.truncated += other.truncated;
         self.unreachable += other.unreachable;
         self.dropped_while_paused += other.dropped_while_paused;
@@ -95,6 +99,7 @@ pub(crate) struct ReceiveCounters {
     payload_bytes: AtomicU64,
     wire_bytes: AtomicU64,
     faults: AtomicU64,
+    skipped_bytes: AtomicU64,
     truncated: AtomicU64,
     unreachable: AtomicU64,
     dropped_while_paused: AtomicU64,
@@ -128,6 +133,10 @@ impl ReceiveCounters {
 
     pub(crate) fn fault(&self) {
         add(&self.faults, 1);
+    }
+
+    pub(crate) fn skipped(&self, bytes: u64) {
+        add(&self.skipped_bytes, bytes);
     }
 
     pub(crate) fn truncation(&self) {
@@ -176,6 +185,7 @@ impl ReceiveCounters {
             payload_bytes: self.payload_bytes.load(Ordering::Relaxed),
             wire_bytes: self.wire_bytes.load(Ordering::Relaxed),
             faults: self.faults.load(Ordering::Relaxed),
+            skipped_bytes: self.skipped_bytes.load(Ordering::Relaxed),
             truncated: self.truncated.load(Ordering::Relaxed),
             unreachable: self.unreachable.load(Ordering::Relaxed),
             dropped_while_paused: self.dropped_while_paused.load(Ordering::Relaxed),

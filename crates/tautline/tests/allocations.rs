@@ -24,28 +24,47 @@ use tautline::{
 #[test]
 fn an_echo_through_callbacks_allocates_nothing() {
     for (address, payload_bytes) in cases() {
-        let watch = Watch::new();
-        watch.join();
-        let io = [start_io(), start_io()];
-        let options = options_for(&address);
-        let server = listen(&io[0], &address, options.clone(), move |_| Echo(watch));
-        let arrived = Arc::new(Count::default());
-        let inbox = Inbox(watch, Arc::clone(&arrived));
-        let link = io[1].connect(&server.local_address(), options, inbox);
-        let link = link.unwrap();
-        link.wait_open(WATCHDOG).unwrap();
-
-        let message = vec![7; payload_bytes];
-        let echoes = |number: u64| {
-            for _ in 0..number {
-                let before = arrived.now();
-                link.send(&message).unwrap();
-                arrived.wait_for(before + 1);
-            }
-        };
-        echoes(WARM_UP);
-        watch.expect_nothing(&format!("{address}, {payload_bytes} B"), || echoes(COUNTED));
+        echo(&address, options_for(&address), payload_bytes);
     }
+}
+
+#[test]
+fn an_echo_in_any_framing_allocates_nothing() {
+    for framing in framings() {
+        for payload_bytes in [64, 65_536] {
+            let options = LinkOptions {
+                framing: framing.clone(),
+                ..LinkOptions::default()
+            };
+            let address = "tcp://127.0.0.1:0".parse().unwrap();
+            echo(&address, options.clone(), payload_bytes);
+            direct_echo(&address, &options, payload_bytes);
+        }
+    }
+}
+
+fn echo(address: &Address, options: LinkOptions, payload_bytes: usize) {
+    let watch = Watch::new();
+    watch.join();
+    let io = [start_io(), start_io()];
+    let server = listen(&io[0], address, options.clone(), move |_| Echo(watch));
+    let arrived = Arc::new(Count::default());
+    let inbox = Inbox(watch, Arc::clone(&arrived));
+    let what = format!("{address}, {:?}, {payload_bytes} B", options.framing);
+    let link = io[1].connect(&server.local_address(), options, inbox);
+    let link = link.unwrap();
+    link.wait_open(WATCHDOG).unwrap();
+
+    let message = vec![7; payload_bytes];
+    let echoes = |number: u64| {
+        for _ in 0..number {
+            let before = arrived.now();
+            link.send(&message).unwrap();
+            arrived.wait_for(before + 1);
+        }
+    };
+    echoes(WARM_UP);
+    watch.expect_nothing(&what, || echoes(COUNTED));
 }
 
 #[test]
@@ -179,32 +198,37 @@ fn a_keeplatest_stream_that_evicts_allocates_nothing() {
 #[test]
 fn an_echo_over_direct_links_allocates_nothing() {
     for (address, payload_bytes) in cases() {
-        let watch = Watch::new();
-        watch.join();
-        let (mut link, mut peer) = direct_pair(&address);
-        let answering = thread::spawn(move || {
-            watch.join();
-            while let Ok(request) = peer.request(deadline()) {
-                // Empty is the last.
-                if request.message.is_empty() {
-                    break;
-                }
-                request.replies.send(request.message).unwrap();
-            }
-        });
-
-        let message = vec![7; payload_bytes];
-        let mut echoes = |number: u64| {
-            for _ in 0..number {
-                link.send(&message).unwrap();
-                assert_eq!(link.recv(deadline()).unwrap().len(), payload_bytes);
-            }
-        };
-        echoes(WARM_UP);
-        watch.expect_nothing(&format!("{address}, {payload_bytes} B"), || echoes(COUNTED));
-        link.send(b"").unwrap();
-        answering.join().unwrap();
+        direct_echo(&address, &options_for(&address), payload_bytes);
     }
+}
+
+fn direct_echo(address: &Address, options: &LinkOptions, payload_bytes: usize) {
+    let watch = Watch::new();
+    watch.join();
+    let (mut link, mut peer) = direct_pair(address, options);
+    let answering = thread::spawn(move || {
+        watch.join();
+        while let Ok(request) = peer.request(deadline()) {
+            // Empty is the last.
+            if request.message.is_empty() {
+                break;
+            }
+            request.replies.send(request.message).unwrap();
+        }
+    });
+
+    let message = vec![7; payload_bytes];
+    let mut echoes = |number: u64| {
+        for _ in 0..number {
+            link.send(&message).unwrap();
+            assert_eq!(link.recv(deadline()).unwrap().len(), payload_bytes);
+        }
+    };
+    echoes(WARM_UP);
+    let what = format!("{address}, {:?}, {payload_bytes} B", options.framing);
+    watch.expect_nothing(&what, || echoes(COUNTED));
+    link.send(b"").unwrap();
+    answering.join().unwrap();
 }
 
 #[test]
@@ -212,7 +236,7 @@ fn a_direct_stream_that_waits_for_room_allocates_nothing() {
     for (address, payload_bytes) in cases().filter(|(address, _)| !is_datagram(address)) {
         let watch = Watch::new();
         watch.join();
-        let (mut link, mut peer) = direct_pair(&address);
+        let (mut link, mut peer) = direct_pair(&address, &options_for(&address));
         let receiving = thread::spawn(move || {
             watch.join();
             while !peer.recv(deadline()).unwrap().is_empty() {}
@@ -471,6 +495,12 @@ fn options_for(address: &Address) -> LinkOptions {
     }
 }
 
+/// Those that encode, and those that decode.
+fn framings() -> [Framing; 3] {
+    let pattern = Framing::pattern([2], [3]);
+    [Framing::lines(), pattern, Framing::cobs()]
+}
+
 fn start_io() -> IoThread {
     IoThread::start(IoOptions::default()).unwrap()
 }
@@ -490,10 +520,9 @@ fn listen<H: Handler>(
 }
 
 /// Both ends of a direct link that are connected.
-fn direct_pair(address: &Address) -> (DirectLink, DirectLink) {
-    let options = options_for(address);
+fn direct_pair(address: &Address, options: &LinkOptions) -> (DirectLink, DirectLink) {
     let mut listener = DirectListener::bind(address, options.clone()).unwrap();
-    let mut link = DirectLink::connect(&listener.local_address(), options).unwrap();
+    let mut link = DirectLink::connect(&listener.local_address(), options.clone()).unwrap();
     // Over UDP the first datagram makes the peer.
     link.send(b"hello").unwrap();
     let mut peer = listener.accept(deadline()).unwrap();

@@ -22,7 +22,7 @@ impl Outbound {
         let accepted = Tally::one(prefix.len() + CONTROL_BYTES);
         self.note_accepted(accepted, PeerId::SOLE);
         self.heartbeats += 1;
-        self.enqueue(prefix, &control.encode(), PeerId::SOLE, None, surroundings);
+        self.enqueue(prefix, &control.encode(), surroundings);
         true
     }
 }

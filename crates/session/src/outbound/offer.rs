@@ -1,15 +1,37 @@
 //! The way in: accepted, queued, in line for room, or refused.
 
-use super::{Call, Caller, Discard, Offer, Outbound, Refusal, Stage, Surroundings, Token, Writer};
+use super::{
+    Call, Caller, Discard, Offer, Outbound, Refusal, Stage, Surroundings, Taken, Token, Writer,
+};
 use crate::account::Tally;
-use crate::block::PeerId;
+use crate::block::{Block, PeerId};
 use crate::budget::Budget;
+use crate::framing::{Encoded, Framing, Header, Weight};
+use crate::queue::{Part, block_for};
 use crate::strategy::Strategy;
 use crate::waiters::{Ticket, TicketState};
 
+/// A message on its way in, of which it is known what it weighs.
+#[derive(Debug, Clone, Copy)]
+struct Weighed<'a> {
+    form: Form<'a>,
+    encoded_bytes: usize,
+    payload_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form<'a> {
+    /// A header goes before it, and that is all.
+    Headed { header: Header, payload: &'a [u8] },
+    /// It is encoded when there is room for it.
+    Plain { weight: Weight, payload: &'a [u8] },
+    /// It is encoded already.
+    Encoded(&'a [u8]),
+}
+
 impl Outbound {
-    /// A message comes. On [`Offer::WriteNow`] the caller has to write and settle; on
-    /// [`Offer::Wait`] it has to [`redeem`](Self::redeem) or [`cancel`](Self::cancel).
+    /// A message comes. On [`Offer::WriteNow`] and [`Offer::WriteTaken`] the caller has to write and
+    /// settle; on [`Offer::Wait`] it has to [`redeem`](Self::redeem) or [`cancel`](Self::cancel).
     pub fn offer(
         &mut self,
         message: &[u8],
@@ -18,21 +40,23 @@ impl Outbound {
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        if message.len() > self.payload_limit_bytes {
-            return Offer::Refused(Refusal::TooLarge {
-                limit_bytes: self.payload_limit_bytes,
-            });
-        }
-        if let Some(refusal) = self.not_open(peer) {
-            return Offer::Refused(refusal);
-        }
-        let encoded_bytes = self.framing.header_bytes() + message.len();
-        let hook = self.is_hook(caller);
-        if self.make_room(encoded_bytes, peer, hook, surroundings) {
-            self.accept(message, peer, caller, surroundings)
-        } else {
-            self.no_room(encoded_bytes, peer, call, caller)
-        }
+        self.weighing(message, |outbound, weighed| {
+            outbound.offer_weighed(weighed, peer, call, caller, surroundings)
+        })
+    }
+
+    /// A message comes that was encoded before, by this queue's framing, for more queues than this
+    /// one. Else as [`offer`](Self::offer), but never [`Offer::WriteNow`]; what waits is taken with
+    /// [`redeem_encoded`](Self::redeem_encoded).
+    pub fn offer_encoded(
+        &mut self,
+        message: &Encoded,
+        peer: PeerId,
+        call: Call,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        self.offer_weighed(weighed(message), peer, call, caller, surroundings)
     }
 
     /// A waiting send that was granted room takes it.
@@ -44,12 +68,132 @@ impl Outbound {
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
+        let offer = self.weighing(message, |outbound, weighed| {
+            outbound.redeem_weighed(ticket, weighed, peer, caller, surroundings)
+        });
+        if let Offer::Refused(Refusal::Unframeable | Refusal::TooLarge { .. }) = offer {
+            // The user's own framing says something else than when the message was offered.
+            self.cancel(ticket);
+        }
+        offer
+    }
+
+    /// A waiting send of [`offer_encoded`](Self::offer_encoded) that was granted room takes it.
+    pub fn redeem_encoded(
+        &mut self,
+        ticket: Ticket,
+        message: &Encoded,
+        peer: PeerId,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        self.redeem_weighed(ticket, weighed(message), peer, caller, surroundings)
+    }
+
+    /// Weighs a message and goes on with it.
+    #[inline]
+    fn weighing(
+        &mut self,
+        payload: &[u8],
+        go_on: impl FnOnce(&mut Self, Weighed<'_>) -> Offer,
+    ) -> Offer {
+        let payload_bytes = payload.len();
+        if payload_bytes > self.frame_limit_bytes {
+            return self.too_large();
+        }
+        let (form, encoded_bytes) = match &self.framing {
+            Framing::Raw | Framing::LengthPrefix { .. } => {
+                let header = self.framing.header(payload_bytes);
+                let encoded_bytes = header.len() + payload_bytes;
+                (Form::Headed { header, payload }, encoded_bytes)
+            }
+            Framing::Lines(_) | Framing::Pattern(_) | Framing::Cobs => {
+                let Ok(weight) = self.framing.weigh(payload) else {
+                    return Offer::Refused(Refusal::Unframeable);
+                };
+                (Form::Plain { weight, payload }, weight.encoded_bytes)
+            }
+            Framing::Own(_) => return self.weighing_own(payload, go_on),
+        };
+        let weighed = Weighed {
+            form,
+            encoded_bytes,
+            payload_bytes,
+        };
+        go_on(self, weighed)
+    }
+
+    /// What only the user's own framing knows is known once it is encoded.
+    fn weighing_own(
+        &mut self,
+        payload: &[u8],
+        go_on: impl FnOnce(&mut Self, Weighed<'_>) -> Offer,
+    ) -> Offer {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let offer = match self.framing.encode(payload, &mut scratch) {
+            Ok(()) => {
+                let weighed = Weighed {
+                    form: Form::Encoded(&scratch),
+                    encoded_bytes: scratch.len(),
+                    payload_bytes: payload.len(),
+                };
+                go_on(self, weighed)
+            }
+            Err(_) => Offer::Refused(Refusal::Unframeable),
+        };
+        self.scratch = scratch;
+        offer
+    }
+
+    #[inline]
+    fn offer_weighed(
+        &mut self,
+        message: Weighed<'_>,
+        peer: PeerId,
+        call: Call,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        let encoded_bytes = message.encoded_bytes;
+        if message.payload_bytes > self.frame_limit_bytes || encoded_bytes > self.room_bytes {
+            return self.too_large();
+        }
+        if let Some(refusal) = self.not_open(peer) {
+            return Offer::Refused(refusal);
+        }
+        let hook = self.is_hook(caller);
+        if self.make_room(encoded_bytes, peer, hook, surroundings) {
+            self.accept(message, peer, caller, surroundings)
+        } else {
+            self.no_room(encoded_bytes, peer, call, caller)
+        }
+    }
+
+    #[cold]
+    const fn too_large(&self) -> Offer {
+        Offer::Refused(Refusal::TooLarge {
+            limit_bytes: self.payload_limit_bytes,
+        })
+    }
+
+    fn redeem_weighed(
+        &mut self,
+        ticket: Ticket,
+        message: Weighed<'_>,
+        peer: PeerId,
+        caller: Caller,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
         let refusal = match self.waiters.leave(ticket) {
             Some((TicketState::Granted, reserved)) => {
                 // The end of the connection, or of the peer, would have dismissed it.
                 debug_assert_eq!(self.not_open(peer), None);
-                let encoded_bytes = self.framing.header_bytes() + message.len();
-                debug_assert_eq!(reserved, Tally::one(encoded_bytes));
+                if reserved.bytes != message.encoded_bytes as u64 {
+                    // So it does here: what was reserved is of no use.
+                    self.give_back(reserved.bytes);
+                    return self.offer_weighed(message, peer, Call::Try, caller, surroundings);
+                }
                 self.hot.free_again(surroundings.now_ns());
                 return self.accept(message, peer, caller, surroundings);
             }
@@ -227,13 +371,12 @@ impl Outbound {
     /// Room is reserved: the message is ours.
     fn accept(
         &mut self,
-        message: &[u8],
+        message: Weighed<'_>,
         peer: PeerId,
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        let header = self.framing.header(message.len());
-        let accepted = Tally::one(header.len() + message.len());
+        let accepted = Tally::one(message.encoded_bytes);
         self.note_accepted(accepted, peer);
 
         let idle =
@@ -255,22 +398,58 @@ impl Outbound {
             if self.max_queue_delay_ns.is_some() {
                 now_ns = now_ns.or_else(|| Some(surroundings.now_ns()));
             }
-            return Offer::WriteNow(Token {
-                generation: self.generation,
-                timed: caller != Caller::Direct,
-                accepted_ns: now_ns,
-            });
+            return self.hand_to_sender(message, peer, caller, now_ns, surroundings);
         }
 
-        if self.is_hook(caller) {
-            self.queue.push_ahead(&header, message, peer, surroundings);
-            self.judge_pressure();
+        let framing = &self.framing;
+        let push = |block: &mut Block| message.push_to(block, framing, peer);
+        if self.hook && caller == Caller::Driver {
+            self.queue
+                .push_ahead(message.encoded_bytes, surroundings, push);
         } else {
-            self.enqueue(&header, message, peer, now_ns, surroundings);
+            let wants_time = self.queue.wants_time();
+            let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
+            self.queue
+                .push(message.encoded_bytes, at_ns, surroundings, push);
         }
+        self.judge_pressure();
         Offer::Queued {
             wake: self.call_driver(),
         }
+    }
+
+    /// The sender writes: behind a header from where its message stands, else from a block as if it had
+    /// come to the front of the queue.
+    #[inline]
+    fn hand_to_sender(
+        &mut self,
+        message: Weighed<'_>,
+        peer: PeerId,
+        caller: Caller,
+        accepted_ns: Option<u64>,
+        surroundings: &impl Surroundings,
+    ) -> Offer {
+        let mut token = Token {
+            generation: self.generation,
+            timed: caller != Caller::Direct,
+            accepted_ns,
+            header: Header::default(),
+        };
+        if let Form::Headed { header, .. } = message.form {
+            token.header = header;
+            return Offer::WriteNow(token);
+        }
+        let mut block = block_for(message.encoded_bytes, surroundings);
+        message.push_to(&mut block, &self.framing, peer);
+        self.write_calls += 1;
+        Offer::WriteTaken(Taken {
+            token,
+            caller,
+            own: true,
+            taken_ns: 0,
+            part: Part::Main,
+            block,
+        })
     }
 
     #[inline]
@@ -279,20 +458,44 @@ impl Outbound {
         self.peak = self.peak.max(self.waiting() + accepted);
     }
 
-    /// Appends, with the time where it is wanted and was not read already.
-    #[inline]
+    /// Appends what the driver says itself.
     pub(super) fn enqueue(
         &mut self,
         header: &[u8],
         payload: &[u8],
-        peer: PeerId,
-        now_ns: Option<u64>,
         surroundings: &impl Surroundings,
     ) {
-        let wants_time = self.queue.wants_time();
-        let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
-        self.queue.push(header, payload, peer, at_ns, surroundings);
+        let at_ns = self.queue.wants_time().then(|| surroundings.now_ns());
+        let encoded_bytes = header.len() + payload.len();
+        self.queue
+            .push(encoded_bytes, at_ns, surroundings, |block| {
+                block.push(header, payload, PeerId::SOLE);
+            });
         self.judge_pressure();
+    }
+}
+
+impl Weighed<'_> {
+    #[inline]
+    fn push_to(self, block: &mut Block, framing: &Framing, peer: PeerId) {
+        let framing_bytes = self.encoded_bytes.saturating_sub(self.payload_bytes);
+        match self.form {
+            Form::Headed { header, payload } => block.push(&header, payload, peer),
+            Form::Plain { weight, payload } => block.push_with(framing_bytes, peer, |bytes| {
+                framing.append(payload, weight, bytes);
+            }),
+            Form::Encoded(encoded) => block.push_with(framing_bytes, peer, |bytes| {
+                bytes.extend_from_slice(encoded);
+            }),
+        }
+    }
+}
+
+fn weighed(message: &Encoded) -> Weighed<'_> {
+    Weighed {
+        form: Form::Encoded(message.bytes()),
+        encoded_bytes: message.bytes().len(),
+        payload_bytes: message.payload_bytes(),
     }
 }
 

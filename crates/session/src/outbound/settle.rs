@@ -7,6 +7,7 @@ use super::{
 use crate::account::Tally;
 use crate::block::{Block, PeerId};
 use crate::delay::QueueDelay;
+use crate::framing::Header;
 use crate::queue::{Part, block_for};
 
 impl Outbound {
@@ -41,8 +42,10 @@ impl Outbound {
                 generation: self.generation,
                 timed: true,
                 accepted_ns: None,
+                header: Header::default(),
             },
             caller,
+            own: false,
             taken_ns: surroundings.now_ns(),
             part,
             block,
@@ -56,13 +59,16 @@ impl Outbound {
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) -> Settled {
+        self.direct_writes += u64::from(taken.own);
         if let Some(severed) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken, written_bytes, severed, surroundings);
         }
         let waited = (taken.taken_ns, &mut self.queue_delay);
-        let written = taken.block.advance(written_bytes, record(waited));
-        self.account.wrote(written, self.hot.free_since_ns());
-        self.give_back(written.bytes);
+        let completed = taken.block.advance(written_bytes, record(waited));
+        self.account
+            .wrote(completed.written, self.hot.free_since_ns());
+        self.account.framing_bytes += completed.framing_bytes;
+        self.give_back(completed.written.bytes);
         self.settle_ends(taken, true, surroundings)
     }
 
@@ -77,6 +83,7 @@ impl Outbound {
         // Each datagram was a call, and so was the one that did not go; `take` counted the first.
         let calls = sent + usize::from(stopped != Stopped::AtEnd);
         self.write_calls += calls.saturating_sub(1) as u64;
+        self.direct_writes += u64::from(taken.own);
         if let Some(severed) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken, 0, severed, surroundings);
         }
@@ -110,7 +117,7 @@ impl Outbound {
         written: DirectWrite,
         surroundings: &impl Surroundings,
     ) -> bool {
-        let header = self.framing.header(message.len());
+        let header = token.header;
         let whole = Tally::one(header.len() + message.len());
         self.direct_writes += 1;
         self.write_calls += 1;
@@ -127,7 +134,10 @@ impl Outbound {
             (None, DirectWrite::Whole) => {
                 self.give_back(whole.bytes);
                 let now_ns = self.hot.free_since_ns();
-                self.each_account(peer, |account| account.wrote(whole, now_ns));
+                self.each_account(peer, |account| {
+                    account.wrote(whole, now_ns);
+                    account.framing_bytes += header.len() as u64;
+                });
             }
             (None, DirectWrite::Failed) => {
                 self.give_back(whole.bytes);
@@ -162,20 +172,15 @@ impl Outbound {
 
     fn settle_ends(
         &mut self,
-        taken: Taken,
+        mut taken: Taken,
         would_block: bool,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        let Taken {
-            block,
-            part,
-            caller,
-            ..
-        } = taken;
-        let rest = self.put_back(block, part, surroundings);
+        stamp_own(&mut taken, surroundings);
+        let rest = self.put_back(taken.block, taken.part, surroundings);
         let blocked = rest && would_block;
         // Only the driver can ask the kernel for a word when there is room again.
-        self.blocked = blocked && caller == Caller::Driver;
+        self.blocked = blocked && taken.caller == Caller::Driver;
         self.judge_pressure();
         self.grant();
         Settled {
@@ -188,18 +193,19 @@ impl Outbound {
     #[cold]
     fn settle_severed(
         &mut self,
-        taken: Taken,
+        mut taken: Taken,
         written_bytes: usize,
         severed: Severed,
         surroundings: &impl Surroundings,
     ) -> Settled {
+        stamp_own(&mut taken, surroundings);
         let Taken {
             mut block, part, ..
         } = taken;
         let cause = severed.cause();
         let mut lost = Tally::default();
         if severed == Severed::Keep && part == Part::Main {
-            lost += block.advance(written_bytes, |_, _| {});
+            lost += block.advance(written_bytes, |_, _| {}).written;
             if let Some((_, rest)) = block.give_up_cut() {
                 lost += rest;
             }
@@ -290,6 +296,15 @@ impl Outbound {
             true
         });
         self.give_back(given_up.bytes);
+    }
+}
+
+/// What its sender could not write waits from now on like any other, and those behind it came later.
+fn stamp_own(taken: &mut Taken, surroundings: &impl Surroundings) {
+    if taken.own && !taken.block.is_empty() {
+        let accepted_ns = taken.token.accepted_ns;
+        let stamp_ns = accepted_ns.unwrap_or_else(|| surroundings.now_ns());
+        taken.block.stamp_all(stamp_ns);
     }
 }
 

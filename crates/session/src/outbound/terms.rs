@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::block::{Block, Datagram};
 use crate::budget::Budget;
-use crate::framing::Framing;
+use crate::framing::{Framing, Header};
 use crate::queue::Part;
 use crate::reconnect::OnLoss;
 use crate::strategy::Strategy;
@@ -73,12 +73,15 @@ pub enum Caller {
 }
 
 /// The answer to an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Offer {
-    /// Accepted: the caller writes it now, then calls
+    /// Accepted: the caller writes [`Token::header`] and the message now, then calls
     /// [`Outbound::settle_direct`](crate::Outbound::settle_direct).
     WriteNow(Token),
+    /// Accepted and encoded: the caller writes what it is handed, as if it had taken it from the queue,
+    /// then settles as for that and asks [`Outbound::needs_driver`](crate::Outbound::needs_driver).
+    WriteTaken(Taken),
     /// Accepted and queued.
     Queued {
         /// The driver has to be told; it was not yet.
@@ -102,6 +105,8 @@ pub enum Refusal {
         /// The longest payload accepted.
         limit_bytes: usize,
     },
+    /// The framing cannot carry it: it contains a mark.
+    Unframeable,
     /// No connection is open.
     NotConnected,
     /// The link was closed.
@@ -117,14 +122,25 @@ pub struct Token {
     pub(super) timed: bool,
     /// When its message was accepted, where the clock was read for that.
     pub(super) accepted_ns: Option<u64>,
+    pub(super) header: Header,
+}
+
+impl Token {
+    /// What goes before the message.
+    #[inline]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
 }
 
 /// Bytes in a writer's hands. It counts as waiting until settled, and is never evicted.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Taken {
     pub(super) token: Token,
     pub(super) caller: Caller,
+    /// It is the caller's own message, and was in no queue.
+    pub(super) own: bool,
     pub(super) taken_ns: u64,
     pub(super) part: Part,
     pub(super) block: Block,

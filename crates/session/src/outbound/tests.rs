@@ -3,6 +3,7 @@
 mod control;
 mod delay;
 mod eviction;
+mod framed;
 mod freshness;
 mod keeping;
 mod life;

@@ -15,7 +15,7 @@ use tautline_session::{
 };
 
 use crate::desk::Desk;
-use crate::model::{Message, Model, Stage, Total};
+use crate::model::{Longest, Message, Model, Stage, Total};
 use crate::random::Random;
 use crate::wire::Wire;
 
@@ -90,6 +90,8 @@ enum Doing {
         wire: usize,
         result: Option<DirectWrite>,
     },
+    /// The same, handed to it encoded.
+    WritingBlock(Hand),
     Waiting {
         ticket: Ticket,
         message: Message,
@@ -137,7 +139,7 @@ impl Link {
         let (total, budget) = total.unzip();
         let outbound = Outbound::new(&OutboundOptions {
             strategy: plan.strategy,
-            framing: plan.framing,
+            framing: plan.framing.clone(),
             queue_limit_bytes: plan.limit_bytes,
             queue_limit_messages: plan.limit_messages,
             frame_limit_bytes: plan.frame_limit,
@@ -161,16 +163,19 @@ impl Link {
         let total_bytes = total
             .as_ref()
             .map_or(usize::MAX, |total| total.limit_bytes as usize);
-        let payload_limit = plan
-            .frame_limit
-            .min(plan.framing.payload_limit_bytes())
-            .min((limit.bytes as usize).min(total_bytes) - plan.framing.header_bytes());
+        let frame_bytes = plan.frame_limit.min(plan.framing.payload_limit_bytes());
+        let room_bytes = (limit.bytes as usize).min(total_bytes);
+        let longest = Longest {
+            frame_bytes,
+            room_bytes,
+            told_bytes: frame_bytes.min(plan.framing.payload_within(room_bytes)),
+        };
         let sender = || Sender {
             doing: Doing::Nothing,
             sent: 0,
         };
         Self {
-            model: Model::new(&plan, [limit, hook_limit], payload_limit, total)
+            model: Model::new(&plan, [limit, hook_limit], longest, total)
                 .with_max_delay(plan.max_delay_ns),
             senders: std::iter::repeat_with(sender).take(plan.senders).collect(),
             outbound,
@@ -275,12 +280,21 @@ impl Link {
             self.saw("a connection opens while a writer is at the last one");
         }
         self.poll_pressure();
-        let generation = self.outbound.opened();
+        let hook = self.plan.kind == Kind::Stream && !self.plan.direct;
+        let generation = if hook {
+            self.outbound.opened_with_hook()
+        } else {
+            self.outbound.opened()
+        };
         if self.model.keep && !self.model.is_queue_empty() {
             self.saw("a connection opens with what was kept");
         }
-        self.model.opened();
-        let wire = Wire::new(self.plan.framing, self.plan.frame_limit, self.plan.room);
+        self.model.opened(hook);
+        let wire = Wire::new(
+            self.plan.framing.clone(),
+            self.plan.frame_limit,
+            self.plan.room,
+        );
         self.wires.push(wire);
         assert_eq!(generation, self.wires.len() as u64);
         self.driver.awaits_writable = false;

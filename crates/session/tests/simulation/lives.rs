@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tautline_session::{Budget, ByteOrder, Framing, OnLoss, PrefixWidth, Strategy};
+use tautline_session::{Budget, Framing, OnLoss, Strategy};
 
 use crate::desk::Desk;
+use crate::framings;
 use crate::link::{Kind, Link, Plan, Seen};
 use crate::model::Total;
 use crate::random::Random;
@@ -90,10 +91,10 @@ fn plan(random: &mut Random) -> Plan {
     ]);
     let strategy = random.pick(&Strategy::ALL);
     let framing = match kind {
-        Kind::Stream => random.pick(&FRAMINGS),
+        Kind::Stream => framings::any(random),
         Kind::Datagram { .. } => Framing::Raw,
     };
-    let least_bytes = framing.header_bytes() + 1;
+    let least_bytes = framing.encoded_limit_bytes(1);
     // Large ones cost time; but only messages taken out of the middle of several blocks make a
     // shared queue clear them away.
     let crowded = kind == Kind::Datagram { shared: true } && strategy == Strategy::KeepLatest;
@@ -101,7 +102,7 @@ fn plan(random: &mut Random) -> Plan {
         random.between(LARGE_BYTES + 1, 300_000)
     } else {
         let most_bytes = random.pick(&[8, 60, 400, 2_000, 20_000]);
-        random.between(least_bytes, most_bytes)
+        random.between(least_bytes, most_bytes.max(least_bytes))
     };
     let limit_messages = if random.one_in(2) {
         random.between(1, 8)
@@ -130,11 +131,11 @@ fn plan(random: &mut Random) -> Plan {
         on_loss,
         kind,
         strategy,
+        longest: longest.min(framing.payload_limit_bytes()),
         framing,
         limit_bytes,
         limit_messages,
         frame_limit,
-        longest: longest.min(framing.payload_limit_bytes()),
         max_delay_ns,
         senders: if direct { 1 } else { random.between(1, 5) },
         direct,
@@ -144,24 +145,11 @@ fn plan(random: &mut Random) -> Plan {
 }
 
 fn total(plan: &Plan, random: &mut Random) -> (Total, Arc<Budget>) {
-    let least_bytes = plan.framing.header_bytes() + 1;
+    let least_bytes = plan.framing.encoded_limit_bytes(1);
     let limit_bytes = random.between(least_bytes, plan.limit_bytes * 2) as u64;
     let total = Total {
         limit_bytes,
         held_bytes: Rc::new(Cell::new(0)),
     };
     (total, Arc::new(Budget::new(limit_bytes)))
-}
-
-const FRAMINGS: [Framing; 6] = [
-    Framing::Raw,
-    Framing::length_prefix(),
-    prefix(PrefixWidth::One, ByteOrder::Big),
-    prefix(PrefixWidth::Two, ByteOrder::Big),
-    prefix(PrefixWidth::Two, ByteOrder::Little),
-    prefix(PrefixWidth::Four, ByteOrder::Little),
-];
-
-const fn prefix(width: PrefixWidth, order: ByteOrder) -> Framing {
-    Framing::LengthPrefix { width, order }
 }

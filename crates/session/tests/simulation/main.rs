@@ -7,6 +7,7 @@
 //! lives: `TAUTLINE_LIVES=1000000 cargo test -p tautline-session --release --test simulation`.
 
 mod desk;
+mod framings;
 mod link;
 mod lives;
 mod model;
@@ -60,7 +61,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// What all lives together must come to.
-const EVENTS: [&str; 38] = [
+const EVENTS: [&str; 40] = [
     "a block is written to an old connection",
     "a connection ends under a writer",
     "a connection opens with what was kept",
@@ -72,6 +73,7 @@ const EVENTS: [&str; 38] = [
     "a send is refused: closed",
     "a send is refused: full",
     "a send is refused: it would wait",
+    "a send is refused: its framing cannot carry it",
     "a send is refused: not connected",
     "a send is refused: too large",
     "a send waits",
@@ -79,6 +81,7 @@ const EVENTS: [&str; 38] = [
     "a sender writes a part",
     "a sender writes all",
     "a sender writes to an old connection",
+    "a sender writes what it was handed",
     "a wait ends with its connection",
     "a wait ends with its link",
     "a wait is given up",

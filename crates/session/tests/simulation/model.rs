@@ -19,8 +19,9 @@ use crate::link::{Kind, Plan};
 pub(crate) struct Message {
     pub(crate) peer: PeerId,
     pub(crate) payload: Vec<u8>,
-    /// As it goes to the wire.
+    /// As it goes to the wire; empty if its framing cannot carry it.
     pub(crate) encoded: Vec<u8>,
+    pub(crate) unframeable: bool,
     /// Bytes of it that are written.
     pub(crate) written: usize,
     /// When it was accepted.
@@ -106,12 +107,23 @@ pub(crate) struct Total {
     pub(crate) held_bytes: Rc<Cell<u64>>,
 }
 
+/// What is too large for good.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Longest {
+    /// Longest payload.
+    pub(crate) frame_bytes: usize,
+    /// Longest encoding.
+    pub(crate) room_bytes: usize,
+    /// Longest payload that always fits: what others are told.
+    pub(crate) told_bytes: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) strategy: Strategy,
     pub(crate) limit: Tally,
     pub(crate) hook_limit: Tally,
-    pub(crate) payload_limit: usize,
+    pub(crate) longest: Longest,
     pub(crate) shared: bool,
     /// Messages wait for the next connection when theirs is lost.
     pub(crate) keep: bool,
@@ -145,14 +157,14 @@ impl Model {
     pub(crate) fn new(
         plan: &Plan,
         [limit, hook_limit]: [Tally; 2],
-        payload_limit: usize,
+        longest: Longest,
         total: Option<Total>,
     ) -> Self {
         Self {
             strategy: plan.strategy,
             limit,
             hook_limit,
-            payload_limit,
+            longest,
             shared: plan.kind == Kind::Datagram { shared: true },
             keep: plan.on_loss == OnLoss::Keep,
             hook: false,
@@ -184,9 +196,9 @@ impl Model {
         }
     }
 
-    pub(crate) fn opened(&mut self) {
+    pub(crate) fn opened(&mut self, hook: bool) {
         self.stage = Stage::Open;
-        self.hook = self.keep;
+        self.hook = self.keep || hook;
         self.written.push(Vec::new());
         if self.hook {
             self.judge();

@@ -30,7 +30,7 @@ impl Wire {
             datagrams: Vec::new(),
             pending_datagrams: 0,
             receiver: Receiver {
-                inbound: Inbound::new(framing, frame_limit_bytes),
+                inbound: Inbound::new(framing, frame_limit_bytes, None),
                 paused: false,
                 messages: Vec::new(),
             },

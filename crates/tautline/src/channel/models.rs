@@ -170,7 +170,7 @@ fn a_new_connection_sees_nothing_of_the_one_before() {
             let before = line.home().accepted();
             line.end(Discard::ConnectionLost);
             let new = Wire::new(Framing::length_prefix(), &[]);
-            assert_eq!(line.opened(Arc::clone(&new)), Some(2));
+            assert_eq!(line.opened(Arc::clone(&new), false), Some(2));
             let up_to_here = line.home().accepted();
             drive(&line);
             join(senders);
@@ -215,7 +215,7 @@ fn what_is_kept_follows_the_reopen_hook_once_and_in_order() {
             line.home().come();
             line.end(Discard::ConnectionLost);
             let new = Wire::new(Framing::length_prefix(), &[]);
-            assert_eq!(line.opened(Arc::clone(&new)), Some(2));
+            assert_eq!(line.opened(Arc::clone(&new), false), Some(2));
             as_driver(|| send(&line, HOOK).unwrap());
             line.hook_done();
             drive(&line);
@@ -869,8 +869,8 @@ fn room_for(messages: usize) -> OutboundOptions {
 
 fn open_line(options: OutboundOptions, script: &[Kernel]) -> (Arc<Line>, Arc<Wire>) {
     let line = Arc::new(Channel::new(Outbound::new(&options), Desk::default()));
-    let wire = Wire::new(options.framing, script);
-    assert_eq!(line.opened(Arc::clone(&wire)), Some(1));
+    let wire = Wire::new(options.framing.clone(), script);
+    assert_eq!(line.opened(Arc::clone(&wire), false), Some(1));
     (line, wire)
 }
 

@@ -52,6 +52,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     self.write_now(state, token, message, peer);
                     return Poll::Ready(Ok(()));
                 }
+                Offer::WriteTaken(taken) => {
+                    self.write_own(state, taken);
+                    return Poll::Ready(Ok(()));
+                }
                 Offer::Queued { wake } => {
                     self.queued(state, wake, caller);
                     return Poll::Ready(Ok(()));

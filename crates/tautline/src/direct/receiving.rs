@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use tautline_session::{Framing, Step};
+use tautline_session::{Parser, Step};
 
 use super::{Replies, TICK, passed};
 use crate::driver::{Polled, Spin};
@@ -18,8 +18,7 @@ use crate::transport::{PollInterest, Wait, is_icmp};
 #[derive(Debug)]
 pub(super) struct Receiving {
     datagram: bool,
-    framing: Framing,
-    frame_limit_bytes: usize,
+    parser: Parser,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -41,8 +40,7 @@ impl Receiving {
         let room_bytes = if datagram { DATAGRAM_ROOM } else { STREAM_ROOM };
         Self {
             datagram,
-            framing: options.framing,
-            frame_limit_bytes: options.frame_limit_bytes,
+            parser: options.parser(),
             buffer: vec![0; room_bytes],
             start: 0,
             end: 0,
@@ -62,7 +60,9 @@ impl Receiving {
     }
 
     pub(super) const fn statistics(&self) -> ReceiveStatistics {
-        self.counted
+        let mut counted = self.counted;
+        counted.skipped_bytes += self.parser.skipped_bytes();
+        counted
     }
 
     pub(super) const fn spins_given_up(&self) -> u64 {
@@ -74,39 +74,53 @@ impl Receiving {
         sending: &mut Replies,
         deadline: Option<Instant>,
     ) -> Result<&[u8], RecvError> {
-        let range = loop {
-            if let Some(range) = self.next_frame()? {
-                break range;
+        let place = loop {
+            if let Some(place) = self.next_frame()? {
+                break place;
             }
             self.fill(sending, deadline)?;
         };
+        let message = match place {
+            Place::Buffer(range) => &self.buffer[range],
+            Place::Decoded => self.parser.decoded(),
+        };
         self.counted.messages += 1;
-        self.counted.payload_bytes += range.len() as u64;
-        Ok(&self.buffer[range])
+        self.counted.payload_bytes += message.len() as u64;
+        Ok(message)
     }
 
-    fn next_frame(&mut self) -> Result<Option<Range<usize>>, RecvError> {
+    fn next_frame(&mut self) -> Result<Option<Place>, RecvError> {
         if self.datagram {
-            return Ok(self.datagram_bytes.take().map(|length| 0..length));
+            let length = self.datagram_bytes.take();
+            return Ok(length.map(|length| Place::Buffer(0..length)));
         }
-        let arrived = &self.buffer[self.start..self.end];
-        match self.framing.parse(arrived, self.frame_limit_bytes) {
-            Step::Frame {
-                header_bytes,
-                payload_bytes,
-            } => {
-                let from = self.start + header_bytes;
-                self.start = from + payload_bytes;
-                Ok(Some(from..from + payload_bytes))
-            }
-            Step::Incomplete { needed_bytes } => {
-                self.make_room(needed_bytes);
-                Ok(None)
-            }
-            Step::Fault(fault) => {
-                self.counted.faults += u64::from(!self.faulty);
-                self.faulty = true;
-                Err(RecvError::BadFrame(fault))
+        loop {
+            match self.parser.next(&self.buffer[self.start..self.end]) {
+                Step::Frame {
+                    header_bytes,
+                    payload_bytes,
+                    trailer_bytes,
+                } => {
+                    let from = self.start + header_bytes;
+                    let to = from + payload_bytes;
+                    self.start = to + trailer_bytes;
+                    return Ok(Some(Place::Buffer(from..to)));
+                }
+                Step::Decoded { frame_bytes } => {
+                    self.start += frame_bytes;
+                    return Ok(Some(Place::Decoded));
+                }
+                Step::Pass { bytes } => self.start += bytes,
+                Step::Incomplete { needed_bytes } => {
+                    self.make_room(needed_bytes);
+                    return Ok(None);
+                }
+                Step::Fault(fault) if self.parser.closes() => {
+                    self.counted.faults += u64::from(!self.faulty);
+                    self.faulty = true;
+                    return Err(RecvError::BadFrame(fault));
+                }
+                Step::Fault(_) => self.counted.faults += 1,
             }
         }
     }
@@ -164,7 +178,10 @@ impl Receiving {
 
     /// The stream has ended in the middle of a frame.
     fn give_up_cut_frame(&mut self) {
-        self.counted.faults += u64::from(self.start < self.end);
+        let untold = self.parser.end();
+        let cut_bytes = self.end - self.start;
+        self.counted.faults += u64::from(untold.is_some()) + u64::from(cut_bytes > 0);
+        self.counted.skipped_bytes += cut_bytes as u64;
         (self.start, self.end) = (0, 0);
     }
 
@@ -266,6 +283,12 @@ impl Receiving {
         self.counted.wire_bytes += arrived.bytes as u64;
         Ok(())
     }
+}
+
+/// Where a message lies.
+enum Place {
+    Buffer(Range<usize>),
+    Decoded,
 }
 
 /// Holds a 64 KiB frame and the next one's start.

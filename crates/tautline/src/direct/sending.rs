@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tautline_session::{
     BLOCK_BYTES, Block, Call, Caller, Discard, Offer, Outbound, OutboundOptions, PeerId, Refusal,
-    SendStatistics, Surroundings,
+    SendStatistics, Surroundings, Taken,
 };
 
 use super::{Closer, next_look, passed};
@@ -93,13 +93,17 @@ impl Replies {
                 .offer(message, peer, call, Caller::Direct, surroundings);
             match offer {
                 Offer::WriteNow(token) => {
-                    let header = self.outbound.framing().header(message.len());
-                    let (written, broken) = write_one(&*self.outlet, &header, message, peer);
+                    let (written, broken) = write_one(&*self.outlet, token.header(), message, peer);
                     self.outbound
                         .settle_direct(token, message, peer, written, surroundings);
                     if let Some(cause) = broken {
                         self.note_failure(cause);
                     }
+                    return Ok(());
+                }
+                Offer::WriteTaken(taken) => {
+                    // Why it broke is noted: the next call meets it.
+                    let _ = self.write_taken(taken);
                     return Ok(());
                 }
                 // It replaced the message that waited, and goes out with the next calls.
@@ -177,6 +181,10 @@ impl Replies {
         let Some(taken) = self.outbound.take(Caller::Direct, &self.surroundings) else {
             return Ok(());
         };
+        self.write_taken(taken)
+    }
+
+    fn write_taken(&mut self, taken: Taken) -> Result<(), Broken> {
         if self.socket().kind().is_datagram() {
             let (sent, stopped, trouble) = write_datagrams(&*self.outlet, &taken);
             self.outbound

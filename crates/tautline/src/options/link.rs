@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tautline_session::{
-    Framing, Heartbeat, IdleTimeouts, Inbound, OnLoss, OutboundOptions, Reconnect, Strategy,
+    Framing, Heartbeat, IdleTimeouts, Inbound, OnBadFrame, OnLoss, OutboundOptions, Parser,
+    Reconnect, Strategy,
 };
 
 use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
@@ -29,8 +30,19 @@ pub struct LinkOptions {
     /// itself and takes only [`Framing::Raw`].
     ///
     /// Default [`Framing::Raw`]: what any other program speaks, but a message is then whatever one
-    /// read returns. Between two Tautlines take [`Framing::length_prefix`].
+    /// read returns. Between two Tautlines take [`Framing::length_prefix`]; for text
+    /// [`Framing::lines`]; where bytes get lost or garbled on the way [`Framing::cobs`].
     pub framing: Framing,
+    /// What becomes of the connection when the peer sends what is no frame. Whatever it is, the fault is
+    /// an [`Event::BadFrame`](crate::Event::BadFrame) and counted, and what is passed over is counted in
+    /// `skipped_bytes`.
+    ///
+    /// Default `None`, the framing's own: it ends ([`OnBadFrame::Close`]) where nothing marks the next
+    /// beginning (length prefix, [`Framing::own`]), else it goes on there
+    /// ([`OnBadFrame::Resynchronise`]). Close also where a peer that makes mistakes is not to be trusted
+    /// with more; skip where single messages are too large and the others matter. A length prefix
+    /// cannot resynchronise, and raw has no frames.
+    pub on_bad_frame: Option<OnBadFrame>,
     /// What a send does when the queue is full.
     ///
     /// Default [`Strategy::Reliable`]: it waits. Where a late sample is worthless, take
@@ -65,8 +77,9 @@ pub struct LinkOptions {
     pub max_queue_delay: Option<Duration>,
     /// Longest payload accepted from the peer or from `send`.
     ///
-    /// Default 1 MiB. A frame that announces more is a counted fault, and memory is never set aside
-    /// for it. It has to be within what the prefix can say: 255 for one byte, 65,535 for two.
+    /// Default 1 MiB. A frame that announces more, or has no end within it, is a counted fault, and
+    /// memory is never set aside for it. It has to be within what the framing can carry: 255 for a
+    /// prefix of one byte, 65,535 for two.
     pub frame_limit_bytes: usize,
     /// Gathers messages that came and hands them out together, to [`Handler::batch`].
     ///
@@ -198,6 +211,7 @@ impl Default for LinkOptions {
     fn default() -> Self {
         Self {
             framing: Framing::Raw,
+            on_bad_frame: None,
             strategy: Strategy::Reliable,
             queue_limit_bytes: 1024 * 1024,
             queue_limit_messages: 65_536,
@@ -225,6 +239,7 @@ impl Default for LinkOptions {
 impl LinkOptions {
     /// Refuses, by the option's name, what makes no sense for this address.
     pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
+        self.validate_framing()?;
         self.validate_for_transport(address)?;
         self.validate_limits()?;
         self.validate_max_queue_delay(address)?;
@@ -260,7 +275,11 @@ impl LinkOptions {
 
     /// The receiving half of a connection of such a link.
     pub(crate) fn inbound(&self) -> Inbound {
-        let inbound = Inbound::new(self.framing, self.frame_limit_bytes);
+        let inbound = Inbound::new(
+            self.framing.clone(),
+            self.frame_limit_bytes,
+            self.on_bad_frame,
+        );
         match self.heartbeat {
             Some(_) => inbound.with_control(),
             None => inbound,
@@ -283,7 +302,7 @@ impl LinkOptions {
         };
         OutboundOptions {
             strategy: self.strategy,
-            framing: self.framing,
+            framing: self.framing.clone(),
             queue_limit_bytes: self.queue_limit_bytes,
             queue_limit_messages: self.queue_limit_messages,
             frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
@@ -292,6 +311,29 @@ impl LinkOptions {
             shared: false,
             budget: None,
         }
+    }
+
+    /// What finds the frames of a connection for whoever keeps the bytes that are read.
+    pub(crate) fn parser(&self) -> Parser {
+        Parser::new(
+            self.framing.clone(),
+            self.frame_limit_bytes,
+            self.on_bad_frame,
+        )
+    }
+
+    fn validate_framing(&self) -> Result<(), Error> {
+        self.framing
+            .check()
+            .map_err(|why| Error::option("framing", why))?;
+        let why = match (&self.framing, self.on_bad_frame) {
+            (Framing::Raw, Some(_)) => "raw has no frames that could be bad; leave it out",
+            (Framing::LengthPrefix { .. }, Some(OnBadFrame::Resynchronise)) => {
+                "a length prefix marks no beginning to look for; skip passes over what was announced"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::option("on_bad_frame", why))
     }
 
     fn validate_max_queue_delay(&self, address: &Address) -> Result<(), Error> {
@@ -334,7 +376,7 @@ impl LinkOptions {
     }
 
     fn validate_limits(&self) -> Result<(), Error> {
-        queue_bytes("queue_limit_bytes", self.queue_limit_bytes, self.framing)?;
+        queue_bytes("queue_limit_bytes", self.queue_limit_bytes, &self.framing)?;
         non_zero(
             "queue_limit_messages",
             self.queue_limit_messages,

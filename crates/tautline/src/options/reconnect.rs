@@ -59,5 +59,5 @@ fn validate_keep(options: &LinkOptions, address: &Address) -> Result<(), Error> 
     }
     // An eighth is set aside for what `opened` sends; what is left has to hold a message too.
     let ordinary = options.queue_limit_bytes - options.queue_limit_bytes / 8;
-    queue_bytes("queue_limit_bytes", ordinary, options.framing)
+    queue_bytes("queue_limit_bytes", ordinary, &options.framing)
 }

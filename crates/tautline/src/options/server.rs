@@ -78,7 +78,7 @@ impl ServerOptions {
         queue_bytes(
             "total_queue_limit_bytes",
             self.total_queue_limit_bytes,
-            self.link.framing,
+            &self.link.framing,
         )?;
         if self.peer_expiry.is_zero() {
             return Err(Error::option(

@@ -1,6 +1,8 @@
 //! Each rule, by the name of its option.
 
-use tautline_session::{ByteOrder, FirstAttempt, OnLoss, PrefixWidth, Reconnect, Strategy};
+use tautline_session::{
+    ByteOrder, FirstAttempt, Lines, OnBadFrame, OnLoss, PrefixWidth, Reconnect, Strategy,
+};
 
 use super::*;
 use crate::error::ErrorKind;
@@ -78,7 +80,7 @@ fn a_link_option_that_makes_no_sense_is_refused_by_name() {
                 o.framing = Framing::length_prefix();
                 o.queue_limit_bytes = 4;
             }),
-            "queue_limit_bytes: 4 is less than the shortest message: 5 bytes with its prefix",
+            "queue_limit_bytes: 4 is less than the shortest message: 5 bytes with its framing",
         ),
         (
             link(|o| o.queue_limit_messages = 0),
@@ -103,6 +105,38 @@ fn a_link_option_that_makes_no_sense_is_refused_by_name() {
             link(|o| o.strategy = Strategy::KeepLatest),
             "strategy: keeplatest on a byte stream needs a framing other than raw, \
              or evicting would cut a message in two",
+        ),
+        (
+            link(|o| {
+                o.framing = Framing::Lines(Lines {
+                    delimiter: Vec::new(),
+                    strip_cr: false,
+                });
+            }),
+            "framing: the delimiter of lines is empty: nothing would mark a frame",
+        ),
+        (
+            link(|o| o.framing = Framing::pattern("<", [b'>'; 17])),
+            "framing: the end pattern has 17 bytes, 16 is the most",
+        ),
+        (
+            link(|o| o.on_bad_frame = Some(OnBadFrame::Close)),
+            "on_bad_frame: raw has no frames that could be bad; leave it out",
+        ),
+        (
+            link(|o| {
+                o.framing = Framing::length_prefix();
+                o.on_bad_frame = Some(OnBadFrame::Resynchronise);
+            }),
+            "on_bad_frame: a length prefix marks no beginning to look for; \
+             skip passes over what was announced",
+        ),
+        (
+            link(|o| {
+                o.framing = Framing::cobs();
+                o.queue_limit_bytes = 6;
+            }),
+            "queue_limit_bytes: 6 is less than the shortest message: 7 bytes with its framing",
         ),
         (
             link(|o| o.connect_timeout = Duration::ZERO),
@@ -130,6 +164,20 @@ fn limits_at_their_least_and_most_are_accepted() {
     let address = TCP.parse().unwrap();
     for options in [
         link(|o| o.queue_limit_bytes = 1),
+        link(|o| {
+            o.framing = Framing::cobs();
+            o.queue_limit_bytes = 7;
+            o.strategy = Strategy::KeepLatest;
+            o.on_bad_frame = Some(OnBadFrame::Close);
+        }),
+        link(|o| {
+            o.framing = Framing::length_prefix();
+            o.on_bad_frame = Some(OnBadFrame::Skip);
+        }),
+        link(|o| {
+            o.framing = Framing::pattern([b'<'; 16], [b'>'; 16]);
+            o.on_bad_frame = Some(OnBadFrame::Skip);
+        }),
         link(|o| {
             o.framing = Framing::length_prefix();
             o.queue_limit_bytes = 5;
@@ -344,25 +392,25 @@ fn rules_of_coming_back_that_make_no_sense_are_refused_by_name() {
 
 #[test]
 fn to_keep_messages_takes_borders_and_a_connection_to_come() {
-    let keeping = |address: &str, framing, reconnect| {
+    let keeping = |address: &str, framing: &Framing, reconnect| {
         let options = link(|options| {
             options.on_loss = OnLoss::Keep;
-            options.framing = framing;
+            options.framing = framing.clone();
             options.reconnect = reconnect;
         });
         options.validate(&address.parse().unwrap())
     };
-    let (framed, rules) = (Framing::length_prefix(), Some(Reconnect::default()));
+    let (framed, rules) = (&Framing::length_prefix(), Some(Reconnect::default()));
     for address in [TCP, UDS, ABSTRACT] {
         keeping(address, framed, rules).unwrap();
         for refusal in [
-            keeping(address, Framing::Raw, rules),
+            keeping(address, &Framing::Raw, rules),
             keeping(address, framed, None),
         ] {
             let text = refused(refusal);
             assert!(text.starts_with("on_loss: "), "{text}");
         }
     }
-    let text = refused(keeping(UDP, Framing::Raw, rules));
+    let text = refused(keeping(UDP, &Framing::Raw, rules));
     assert!(text.starts_with("on_loss: "), "{text}");
 }

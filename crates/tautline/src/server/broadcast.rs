@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tautline_session::{Call, Encoded, Framing};
+
 use super::{Server, ServerShared, ServerStatistics};
 use crate::error::SendError;
 use crate::link::{Link, LinkShared};
@@ -19,6 +21,8 @@ pub struct Broadcast {
     pub full: usize,
     /// Peers for which it is too large: [`SendError::TooLarge`].
     pub too_large: usize,
+    /// Their framing cannot carry the message; see [`SendError::Unframeable`].
+    pub unframeable: usize,
     /// Peers that were just coming, or had lost their connection: [`SendError::NotConnected`].
     pub not_connected: usize,
     /// Peers that are being closed: [`SendError::Closed`].
@@ -38,6 +42,7 @@ impl Broadcast {
             // A try never waits, so neither of the other two comes of it.
             Err(SendError::Full | SendError::TimedOut | SendError::WouldDeadlock) => &mut self.full,
             Err(SendError::TooLarge { .. }) => &mut self.too_large,
+            Err(SendError::Unframeable) => &mut self.unframeable,
             Err(SendError::NotConnected) => &mut self.not_connected,
             Err(SendError::Closed) => &mut self.closed,
         };
@@ -54,7 +59,8 @@ impl Server {
     /// Peers that come while it runs may or may not get the message. Two broadcasts from one thread
     /// reach each peer in their order.
     ///
-    /// Costs what a `try_send` to each costs, and nothing is allocated while peers neither come nor go.
+    /// The message is encoded once. With a framing that does more than put a header before it, that takes
+    /// one buffer; nothing else is allocated while peers neither come nor go.
     pub fn broadcast(&self, message: &[u8]) -> Broadcast {
         self.shared.broadcast(message, None)
     }
@@ -84,9 +90,11 @@ impl BroadcastCounters {
 impl ServerShared {
     fn broadcast(&self, message: &[u8], except: Option<&Link>) -> Broadcast {
         let mut broadcast = Broadcast::default();
-        for peer in self.roster().iter() {
+        let roster = self.roster();
+        let message = Once::encode(&roster, message);
+        for peer in roster.iter() {
             if except.is_none_or(|except| !Arc::ptr_eq(peer, except.shared())) {
-                broadcast.count(offer(peer, message));
+                broadcast.count(message.offer_to(peer));
             }
         }
         let counters = &self.broadcasts;
@@ -112,7 +120,43 @@ impl ServerShared {
     }
 }
 
-/// One peer's part. Each encodes for itself, which with a prefix of a few bytes is less than a copy.
-fn offer(peer: &LinkShared, message: &[u8]) -> Result<(), SendError> {
-    peer.try_send(message)
+/// A message for many peers, encoded once.
+enum Once<'a> {
+    /// A header of a few bytes goes before it, which is less than a copy: each peer does it for itself.
+    Headed(&'a [u8]),
+    Encoded(Encoded),
+    Unframeable,
+}
+
+impl<'a> Once<'a> {
+    /// All peers of a server have the framing of its options.
+    fn encode(roster: &[Arc<LinkShared>], message: &'a [u8]) -> Self {
+        let framing = roster.first().map(|peer| peer.channel.framing());
+        match framing {
+            None | Some(Framing::Raw | Framing::LengthPrefix { .. }) => Self::Headed(message),
+            Some(
+                framing @ (Framing::Lines(_)
+                | Framing::Pattern(_)
+                | Framing::Cobs
+                | Framing::Own(_)),
+            ) => {
+                let mut encoded = Encoded::default();
+                match encoded.encode(&framing, message) {
+                    Ok(()) => Self::Encoded(encoded),
+                    Err(_) => Self::Unframeable,
+                }
+            }
+        }
+    }
+
+    fn offer_to(&self, peer: &LinkShared) -> Result<(), SendError> {
+        match self {
+            Self::Headed(message) => peer.try_send(message),
+            Self::Encoded(encoded) => {
+                peer.channel
+                    .send_encoded(encoded, peer.peer, Call::Try, None)
+            }
+            Self::Unframeable => Err(SendError::Unframeable),
+        }
+    }
 }

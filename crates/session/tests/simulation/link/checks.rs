@@ -113,7 +113,7 @@ impl Link {
             let doing = &self.senders[index].doing;
             if matches!(
                 doing,
-                Doing::Writing { .. } | Doing::Waiting { told: true, .. }
+                Doing::Writing { .. } | Doing::WritingBlock(_) | Doing::Waiting { told: true, .. }
             ) {
                 busy = true;
                 self.sender_goes_on(index, random);

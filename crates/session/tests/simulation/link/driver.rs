@@ -115,7 +115,7 @@ impl Link {
     }
 
     /// The system calls of whoever has a block, with no lock held.
-    fn write_block(&mut self, hand: &Hand, random: &mut Random) -> (usize, Stopped) {
+    pub(super) fn write_block(&mut self, hand: &Hand, random: &mut Random) -> (usize, Stopped) {
         let current = hand.wire + 1 == self.wires.len();
         let wire = &mut self.wires[hand.wire];
         let (written, stopped) = match self.plan.kind {

@@ -5,7 +5,7 @@ use tautline_session::{
     Token,
 };
 
-use super::{Doing, Kind, Link};
+use super::{Doing, Hand, Kind, Link};
 use crate::model::{Expected, Message};
 use crate::random::Random;
 
@@ -38,6 +38,13 @@ impl Link {
                 result: Some(result),
                 ..
             } => self.sender_settles(token, &message, result),
+            Doing::WritingBlock(mut hand) => match hand.result {
+                None => {
+                    hand.result = Some(self.write_block(&hand, random));
+                    self.senders[index].doing = Doing::WritingBlock(hand);
+                }
+                Some((written, _)) => self.sender_settles_block(hand, written),
+            },
             Doing::Waiting {
                 ticket,
                 message,
@@ -85,14 +92,8 @@ impl Link {
             }
         };
         let too_old = self.model.account.discarded.too_old;
-        let expected = self.model.offer(
-            message.encoded.len(),
-            message.payload.len(),
-            message.peer,
-            call,
-            caller,
-            self.desk.now_ns(),
-        );
+        let now_ns = self.desk.now_ns();
+        let expected = self.model.offer(&message, call, caller, now_ns);
         if self.model.account.discarded.too_old != too_old {
             self.saw("an offer finds messages too old");
         }
@@ -120,6 +121,7 @@ impl Link {
                     Refusal::Full => "a send is refused: full",
                     Refusal::WouldWait => "a send is refused: it would wait",
                     Refusal::TooLarge { .. } => "a send is refused: too large",
+                    Refusal::Unframeable => "a send is refused: its framing cannot carry it",
                     Refusal::NotConnected => "a send is refused: not connected",
                     Refusal::Closed => "a send is refused: closed",
                 });
@@ -189,8 +191,19 @@ impl Link {
                 self.saw("a hook uses the room set aside for it");
             }
         }
-        self.model.accept(message.clone(), offer, caller);
+        self.model.accept(message.clone(), &offer, caller);
         match offer {
+            Offer::WriteTaken(taken) => {
+                assert!(must_write, "not the sender's to write");
+                assert_eq!(taken.bytes(), message.encoded);
+                self.saw("a sender writes what it was handed");
+                self.senders[index].doing = Doing::WritingBlock(Hand {
+                    taken,
+                    caller,
+                    wire: self.wires.len() - 1,
+                    result: None,
+                });
+            }
             Offer::WriteNow(token) => {
                 assert!(must_write, "not the sender's to write");
                 self.senders[index].doing = Doing::Writing {
@@ -228,6 +241,16 @@ impl Link {
             self.saw("untouched messages of a sender in hand are kept");
         }
         self.say_with(|| format!("a sender settles {written:?}, the driver is called: {wake}"));
+        self.driver_is_called(wake);
+    }
+
+    fn sender_settles_block(&mut self, hand: Hand, written: usize) {
+        let Hand { taken, caller, .. } = hand;
+        self.model.settle_stream(written);
+        self.hot.free_since_ns = self.desk.now_ns();
+        let settled = self.outbound.settle_stream(taken, written, &*self.desk);
+        let wake = caller != Caller::Direct && self.outbound.needs_driver();
+        self.say_with(|| format!("a sender settles {settled:?}, the driver is called: {wake}"));
         self.driver_is_called(wake);
     }
 
@@ -289,15 +312,13 @@ impl Link {
         let sender = &mut self.senders[index];
         sender.sent += 1;
         let payload = payload(self.wires.len() as u8, index as u8, sender.sent, length);
-        let mut encoded = Vec::with_capacity(4 + length);
-        if length <= self.plan.framing.payload_limit_bytes() {
-            encoded.extend_from_slice(&self.plan.framing.header(length));
-        }
-        encoded.extend_from_slice(&payload);
+        let mut encoded = Vec::new();
+        let unframeable = self.plan.framing.encode(&payload, &mut encoded).is_err();
         Some(Message {
             peer,
             payload,
             encoded,
+            unframeable,
             written: 0,
             accepted_ns: 0,
         })
@@ -335,7 +356,7 @@ fn payload(connection: u8, sender: u8, number: u32, length: usize) -> Vec<u8> {
     payload.extend(number.to_le_bytes());
     payload.truncate(length);
     while payload.len() < length {
-        payload.push((number as usize + payload.len()) as u8);
+        payload.push(b'a' + ((number as usize + payload.len()) % 26) as u8);
     }
     payload
 }

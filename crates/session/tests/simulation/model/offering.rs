@@ -12,15 +12,20 @@ impl Model {
     /// What must become of an offer; evicts. Whoever was accepted then goes through `accept`.
     pub(crate) fn offer(
         &mut self,
-        encoded_bytes: usize,
-        payload_bytes: usize,
-        peer: PeerId,
+        message: &Message,
         call: Call,
         caller: Caller,
         now_ns: u64,
     ) -> Expected {
-        if payload_bytes > self.payload_limit {
-            let limit_bytes = self.payload_limit;
+        let (encoded_bytes, peer) = (message.encoded.len(), message.peer);
+        let limit_bytes = self.longest.told_bytes;
+        if message.payload.len() > self.longest.frame_bytes {
+            return Expected::Refused(Refusal::TooLarge { limit_bytes });
+        }
+        if message.unframeable {
+            return Expected::Refused(Refusal::Unframeable);
+        }
+        if encoded_bytes > self.longest.room_bytes {
             return Expected::Refused(Refusal::TooLarge { limit_bytes });
         }
         match self.stage {
@@ -76,13 +81,13 @@ impl Model {
     }
 
     /// Room was found for it: it is queued, or its sender has it in hand.
-    pub(crate) fn accept(&mut self, message: Message, offer: Offer, caller: Caller) {
+    pub(crate) fn accept(&mut self, message: Message, offer: &Offer, caller: Caller) {
         let tally = message.tally();
         self.each_account(message.peer, |account| account.accepted += tally);
         let waiting = self.waiting();
         self.peak.messages = self.peak.messages.max(waiting.messages + 1);
         self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
-        if matches!(offer, Offer::WriteNow(_)) {
+        if matches!(offer, Offer::WriteNow(_) | Offer::WriteTaken(_)) {
             assert!(
                 self.hand.is_none() && self.is_queue_empty() && !self.hook,
                 "two writers, or past those that wait"

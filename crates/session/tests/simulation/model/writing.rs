@@ -54,11 +54,12 @@ impl Model {
     }
 
     pub(crate) fn settle_stream(&mut self, written_bytes: usize) {
-        let ahead = self.hand.as_ref().is_some_and(|hand| hand.ahead);
+        let hand = self.hand.as_ref();
+        let (ahead, queued) = hand.map_or((false, false), |hand| (hand.ahead, !hand.direct));
         let Some(mut messages) = self.back_from_writing(written_bytes) else {
             return;
         };
-        let left = self.write(&mut messages, written_bytes, true);
+        let left = self.write(&mut messages, written_bytes, queued);
         assert_eq!(left, 0, "more was written than there was");
         self.put_back(messages, ahead);
     }

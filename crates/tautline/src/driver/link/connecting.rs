@@ -109,7 +109,7 @@ impl LinkDriver {
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());
         shared.set_addresses(local.clone(), peer.clone());
-        let Some(generation) = shared.channel.opened(outlet) else {
+        let Some(generation) = shared.channel.opened(outlet, !self.is_datagram()) else {
             // Closed while it connected: nobody was told that it opened.
             return self.end(Reason::Closed, turn);
         };

@@ -10,8 +10,9 @@ use super::{LinkDriver, Side, Stage};
 use crate::address::Address;
 use crate::driver::Alive;
 use crate::driver::audience::Panicked;
+use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
-use crate::handler::{Event, Reason, Received};
+use crate::handler::{Event, Handler, Reason, Received};
 use crate::transport::{Wait, is_icmp};
 
 impl LinkDriver {
@@ -91,12 +92,15 @@ impl LinkDriver {
     ) -> Alive {
         let shared = Arc::clone(self.shared());
         let (inbound, held) = (&mut self.inbound, &mut self.held);
+        let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
         let gathering = &mut self.gathering;
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received { at, truncated };
         let outcome = self.audience.tell(|handler, link| {
-            let mut hand_out = |message: &[u8]| {
+            let mut hand_out = |gathering: &mut Option<Box<Gathering>>,
+                                handler: &mut dyn Handler,
+                                message: &[u8]| {
                 if let Some(gathering) = gathering {
                     return gathering.add(message, received, handler, link);
                 }
@@ -106,12 +110,25 @@ impl LinkDriver {
                 handler.message(link, message, received);
             };
             if datagram {
-                hand_out(bytes);
+                hand_out(gathering, handler, bytes);
                 return Ok(());
             }
             let mut frames = inbound.frames(bytes);
             while let Some(frame) = frames.next() {
-                hand_out(frame?);
+                match frame {
+                    Ok(message) => hand_out(gathering, handler, message),
+                    Err(fault) if closes => return Err(fault),
+                    Err(fault) => {
+                        shared.counters.fault();
+                        if let Some(gathering) = gathering {
+                            // What came before it is told before it.
+                            gathering.hand_out(handler, link);
+                        }
+                        if shared.delivers() {
+                            handler.event(link, &Event::BadFrame(fault));
+                        }
+                    }
+                }
                 if !shared.delivers() {
                     frames.keep();
                     *held = true;
@@ -123,6 +140,8 @@ impl LinkDriver {
         if truncated {
             shared.counters.truncation();
         }
+        let skipped_bytes = self.inbound.skipped_bytes() - skipped_before;
+        shared.counters.skipped(skipped_bytes);
         shared
             .counters
             .read(messages, payload_bytes, bytes.len() as u64, at);
@@ -142,14 +161,16 @@ impl LinkDriver {
     /// The peer ended its stream, and everything before was delivered.
     pub(super) fn peer_ended(&mut self, turn: &mut Turn) -> Alive {
         self.their_side = Side::Ended;
-        let cut_bytes = self.inbound.kept_bytes();
         let told = self.hand_out_batch();
         if self.survive(told, turn) == Alive::No {
             return Alive::No;
         }
-        if cut_bytes > 0 {
+        let untold = self.inbound.end().map(Event::BadFrame);
+        let bytes = self.inbound.kept_bytes();
+        self.shared().counters.skipped(bytes as u64);
+        let cut = (bytes > 0).then_some(Event::CutFrame { bytes });
+        for event in [untold, cut].into_iter().flatten() {
             self.shared().counters.fault();
-            let event = Event::CutFrame { bytes: cut_bytes };
             let told = self.audience.event(&event);
             if self.survive(told, turn) == Alive::No {
                 return Alive::No;
