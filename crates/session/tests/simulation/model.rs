@@ -200,7 +200,8 @@ impl Model {
         self.stage = Stage::Open;
         self.hook = self.keep || hook;
         self.written.push(Vec::new());
-        if self.hook {
+        if self.keep {
+            // What was kept may be much.
             self.judge();
         }
     }

@@ -301,7 +301,8 @@ fn silence_is_visible(transport: Transport) {
 fn queue_delay_is_noted_for_every_queued_message_and_no_other(transport: Transport) {
     let io = start();
     let (link, mut peer) = reach(&io, transport, framed(transport), recorder().0);
-    // Nothing waits, so the sender writes itself.
+    // The first words are those of `opened`: when it has returned nothing waits, so the sender writes.
+    let_turn(&io);
     link.send(b"direct").unwrap();
     assert_eq!(peer.read_message(), b"direct");
     let sending = link.statistics().sending;

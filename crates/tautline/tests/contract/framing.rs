@@ -588,6 +588,8 @@ fn keeplatest_evicts_whole_messages_of_every_framing(transport: Transport) {
 fn the_payload_written_is_counted_exactly_in_every_framing(transport: Transport) {
     for framing in framings() {
         let pair = Pair::open(transport, &options(&framing, None));
+        // Until `opened` has returned the first words are its own, and all others wait.
+        let_turn(&pair.client_io);
         let mut payload_bytes = 0;
         let mut wire_bytes = 0;
         // Some written by their sender, some gathered by the driver.

@@ -70,9 +70,6 @@ impl Link {
     }
 
     fn sender_offers(&mut self, index: usize, random: &mut Random) {
-        let Some(message) = self.compose(index, random) else {
-            return;
-        };
         let mut call = random.pick(&[Call::Try, Call::Send, Call::Within, Call::Await]);
         let caller = if self.plan.direct {
             // Its owner is a thread, and no task.
@@ -90,6 +87,9 @@ impl Link {
                 _ if self.driver_has_a_hand() => Caller::Thread,
                 _ => Caller::Driver,
             }
+        };
+        let Some(message) = self.compose(index, caller, random) else {
+            return;
         };
         let too_old = self.model.account.discarded.too_old;
         let now_ns = self.desk.now_ns();
@@ -287,7 +287,7 @@ impl Link {
     }
 
     /// A message that says whose it is, if it is long enough.
-    fn compose(&mut self, index: usize, random: &mut Random) -> Option<Message> {
+    fn compose(&mut self, index: usize, caller: Caller, random: &mut Random) -> Option<Message> {
         let peer = if self.model.shared {
             // Sometimes one that is gone: old handles do not know.
             let all: Vec<PeerId> = self.model.peers.iter().map(|peer| peer.id).collect();
@@ -311,7 +311,10 @@ impl Link {
         let length = length.max(least);
         let sender = &mut self.senders[index];
         sender.sent += 1;
-        let payload = payload(self.wires.len() as u8, index as u8, sender.sent, length);
+        // What the hook sends goes before what its thread has sent as somebody else.
+        let hook = self.model.hook && caller == Caller::Driver;
+        let mark = index as u8 | u8::from(hook) << 7;
+        let payload = payload(self.wires.len() as u8, mark, sender.sent, length);
         let mut encoded = Vec::new();
         let unframeable = self.plan.framing.encode(&payload, &mut encoded).is_err();
         Some(Message {
