@@ -152,7 +152,7 @@ fn a_port_in_use_is_explained() {
     assert_eq!(finished.stdout, "");
     // Held by this test.
     let id = std::process::id();
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let name = fs::read_to_string("/proc/self/comm").unwrap();
     let name = name.trim_end();
     assert_eq!(
         finished.stderr,

@@ -196,7 +196,10 @@ fn a_port_in_use_is_explained_and_nothing_stays_behind() {
         })
         .unwrap_err()
         .to_string();
-        assert!(error.contains("another process listens there"), "{error}");
+        assert!(
+            error.contains("address in use: held by this process itself"),
+            "{error}"
+        );
         assert!(error.contains(&address.to_string()), "{error}");
     }
 }
