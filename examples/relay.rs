@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tautline::{
-    Address, Closed, Handler, IoOptions, IoThread, Link, LinkOptions, Opened, Pressure, Received,
-    ServerOptions,
+    Address, Closed, Ended, Handler, IoOptions, IoThread, Link, LinkOptions, Opened, Pressure,
+    Received, ServerOptions,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,7 +53,9 @@ impl Handler for Up {
     }
 
     fn closed(&mut self, _: &Link, _: &Closed) {
-        self.0.finish(); // What waits is still written.
+        // What waits is still written. Not `finish`: with this handler goes the last handle of the link,
+        // and without a close that is an abort.
+        self.0.close(Duration::from_secs(30));
     }
 }
 
@@ -70,5 +73,9 @@ impl Handler for Down {
             Pressure::On => self.0.pause_reading(),
             Pressure::Off => self.0.resume_reading(),
         }
+    }
+
+    fn ended(&mut self, _: &Link, _: &Ended) {
+        self.0.abort(); // Nowhere to send it.
     }
 }

@@ -89,4 +89,23 @@ mod papers {
     struct Readme;
     #[doc = include_str!("../../../docs/getting-started.md")]
     struct GettingStarted;
+    #[doc = include_str!("../../../docs/strategies.md")]
+    struct Strategies;
+    #[doc = include_str!("../../../docs/framing.md")]
+    struct FrameAProtocol;
+    #[doc = include_str!("../../../docs/reconnect.md")]
+    struct SurviveAReconnect;
+    #[doc = include_str!("../../../docs/servers.md")]
+    struct Servers;
+    #[doc = include_str!("../../../docs/reading.md")]
+    struct Reading;
+    #[doc = include_str!("../../../docs/statistics.md")]
+    struct Statistics;
+    #[doc = include_str!("../../../docs/threads.md")]
+    struct Threads;
+    #[cfg(feature = "futures")]
+    #[doc = include_str!("../../../docs/futures.md")]
+    struct Futures;
+    #[doc = include_str!("../../../docs/coming-from.md")]
+    struct ComingFrom;
 }

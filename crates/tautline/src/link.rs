@@ -105,6 +105,9 @@ impl Link {
 
     /// Ends our side of the stream once what waits is written; the peer's side goes on until it ends.
     /// Sends say `Closed` from now on. A datagram link has no sides: there it is a `close`.
+    ///
+    /// The link goes on, and needs a handle as before: to drop the last one is an abort all the same. In a
+    /// callback that holds the last one take [`close`](Self::close).
     pub fn finish(&self) {
         self.shared.stop_accepting();
         self.shared.command(Command::Finish(self.shared.id));
