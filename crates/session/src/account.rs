@@ -138,6 +138,8 @@ pub struct SendStatistics {
     pub direct_writes: u64,
     /// Writes asked of the kernel, by whichever thread.
     pub write_calls: u64,
+    /// Of those, how many it had no memory for (`ENOBUFS`, `ENOMEM`); each was asked again after a pause.
+    pub shortages: u64,
     /// Time from being queued to the system call; `None` until a message was queued.
     pub queue_delay: Option<QueueDelay>,
 }
@@ -162,6 +164,7 @@ impl SendStatistics {
         self.waits += other.waits;
         self.direct_writes += other.direct_writes;
         self.write_calls += other.write_calls;
+        self.shortages += other.shortages;
         match (&mut self.queue_delay, &other.queue_delay) {
             (Some(own), Some(more)) => own.merge(more),
             (own @ None, Some(more)) => *own = Some(more.clone()),

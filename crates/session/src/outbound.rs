@@ -89,6 +89,7 @@ pub struct Outbound {
     waits: u64,
     direct_writes: u64,
     write_calls: u64,
+    shortages: u64,
     queue_delay: Option<Box<QueueDelay>>,
     budget: Option<Arc<Budget>>,
 }
@@ -184,6 +185,7 @@ impl Outbound {
             waits: 0,
             direct_writes: 0,
             write_calls: 0,
+            shortages: 0,
             queue_delay: None,
             budget: options.budget.clone(),
         }
@@ -419,6 +421,7 @@ impl Outbound {
             waits: self.waits,
             direct_writes: self.direct_writes,
             write_calls: self.write_calls,
+            shortages: self.shortages,
             queue_delay: self.queue_delay.as_deref().cloned(),
             ..statistics_of(&self.account, self.waiting())
         }

@@ -375,12 +375,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let outlet = state.outlet.clone();
         drop(state);
         let outlet = outlet.expect("a connection is open");
-        let (written, broken) = write_one(&*outlet, token.header(), message, peer);
+        let (written, trouble) = write_one(&*outlet, token.header(), message, peer);
         // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
         drop(outlet);
         let mut state = lock(&self.state);
-        if broken.is_some() {
-            state.broken = broken;
+        match trouble {
+            Some(Trouble::Broken(error)) => state.broken = Some(error),
+            Some(Trouble::Short) => state.outbound.note_shortage(),
+            None => {}
         }
         let mut wake = state
             .outbound
@@ -423,6 +425,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
             drop(outlet);
             let settle = |state: &mut State<O>| {
+                if matches!(trouble, Some(Trouble::Short)) {
+                    state.outbound.note_shortage();
+                }
                 state
                     .outbound
                     .settle_datagrams(taken, sent, stopped, &self.home)
@@ -432,6 +437,9 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let (written_bytes, mut trouble) = write_stream(&*outlet, taken.bytes());
         drop(outlet);
         let settle = |state: &mut State<O>| {
+            if matches!(trouble, Some(Trouble::Short)) {
+                state.outbound.note_shortage();
+            }
             if writer == Writer::Sender
                 && let Some(Trouble::Broken(error)) =
                     trouble.take_if(|trouble| matches!(trouble, Trouble::Broken(_)))
@@ -669,13 +677,14 @@ pub(crate) enum Trouble {
     Broken(io::Error),
 }
 
-/// One message, and why the connection is broken, if it is: the driver meets that when it writes on.
+/// One message, and what is wrong if it did not go: of a broken connection the driver meets the end
+/// when it writes on.
 pub(crate) fn write_one(
     outlet: &impl Outlet,
     header: &Header,
     message: &[u8],
     peer: PeerId,
-) -> (DirectWrite, Option<io::Error>) {
+) -> (DirectWrite, Option<Trouble>) {
     let encoded_bytes = header.len() + message.len();
     if encoded_bytes == 0 && !outlet.is_datagram() {
         return (DirectWrite::Whole, None);
@@ -683,9 +692,10 @@ pub(crate) fn write_one(
     match outlet.write(header, message, peer) {
         Ok(written_bytes) if written_bytes == encoded_bytes => (DirectWrite::Whole, None),
         Ok(written_bytes) => (DirectWrite::Part(written_bytes), None),
+        Err(error) if is_shortage(&error) => (DirectWrite::Part(0), Some(Trouble::Short)),
         Err(error) if is_transient(&error) => (DirectWrite::Part(0), None),
         Err(_) if outlet.is_datagram() => (DirectWrite::Failed, None),
-        Err(error) => (DirectWrite::Part(0), Some(error)),
+        Err(error) => (DirectWrite::Part(0), Some(Trouble::Broken(error))),
     }
 }
 

@@ -356,7 +356,7 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Before a kernel that had no memory for a write is asked again: nothing tells when it has some.
+/// Before a kernel that had no memory is asked again: nothing tells when it has some.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 1024;

@@ -152,6 +152,11 @@ impl Outbound {
         self.call_driver()
     }
 
+    /// The kernel had no memory for what is about to be settled.
+    pub const fn note_shortage(&mut self) {
+        self.shortages += 1;
+    }
+
     /// After a thread that is not the driver settled a block: whether the driver has to be told.
     pub fn needs_driver(&mut self) -> bool {
         self.call_driver()

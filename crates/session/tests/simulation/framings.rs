@@ -6,27 +6,49 @@ use tautline_session::{
 
 use crate::random::Random;
 
-/// One of them, the plain ones more often.
-pub(crate) fn any(random: &mut Random) -> Framing {
-    match random.up_to(11) {
-        0..=1 => Framing::Raw,
-        2..=3 => Framing::length_prefix(),
-        4 => prefix(PrefixWidth::One, ByteOrder::Big),
-        5 => prefix(PrefixWidth::Two, ByteOrder::Big),
-        6 => prefix(PrefixWidth::Two, ByteOrder::Little),
-        7 => prefix(PrefixWidth::Four, ByteOrder::Little),
-        8 => Framing::Lines(Lines {
-            delimiter: random.pick(&[&b"\n"[..], b"\r\n"]).to_vec(),
-            strip_cr: random.one_in(2),
-        }),
-        9 => Framing::pattern([2], [3, 4]),
-        10 => Framing::cobs(),
+/// What each is called in a table of lives.
+pub(crate) const NAMES: [&str; 11] = [
+    "raw",
+    "prefix",
+    "prefix of 1",
+    "prefix of 2",
+    "prefix of 2, little",
+    "prefix of 4, little",
+    "lines",
+    "lines, CR LF",
+    "pattern",
+    "cobs",
+    "own",
+];
+
+/// One of them and its name, the plain ones more often.
+pub(crate) fn any(random: &mut Random) -> (&'static str, Framing) {
+    let name = NAMES[random.up_to(NAMES.len() + 1) % NAMES.len()];
+    let framing = match name {
+        "raw" => Framing::Raw,
+        "prefix" => Framing::length_prefix(),
+        "prefix of 1" => prefix(PrefixWidth::One, ByteOrder::Big),
+        "prefix of 2" => prefix(PrefixWidth::Two, ByteOrder::Big),
+        "prefix of 2, little" => prefix(PrefixWidth::Two, ByteOrder::Little),
+        "prefix of 4, little" => prefix(PrefixWidth::Four, ByteOrder::Little),
+        "lines" => lines(b"\n", random),
+        "lines, CR LF" => lines(b"\r\n", random),
+        "pattern" => Framing::pattern([2], [3, 4]),
+        "cobs" => Framing::cobs(),
         _ => Framing::own(Doubled),
-    }
+    };
+    (name, framing)
 }
 
 const fn prefix(width: PrefixWidth, order: ByteOrder) -> Framing {
     Framing::LengthPrefix { width, order }
+}
+
+fn lines(delimiter: &[u8], random: &mut Random) -> Framing {
+    Framing::Lines(Lines {
+        delimiter: delimiter.to_vec(),
+        strip_cr: random.one_in(2),
+    })
 }
 
 /// Each zero in a payload is doubled, and a zero and a one end it: how long it gets depends on it.

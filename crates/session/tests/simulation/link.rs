@@ -38,6 +38,10 @@ pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) strategy: Strategy,
     pub(crate) framing: Framing,
+    /// What the framing is called.
+    pub(crate) framing_name: &'static str,
+    /// The driver puts in control frames.
+    pub(crate) heartbeats: bool,
     pub(crate) on_loss: OnLoss,
     pub(crate) limit_bytes: usize,
     pub(crate) limit_messages: usize,
@@ -214,6 +218,9 @@ impl Link {
             96..98 => self.peers_come_and_go(random),
             _ => self.connection_changes(random),
         }
+        if self.plan.heartbeats && random.one_in(20) {
+            self.driver_says_it_lives(random);
+        }
         self.check();
     }
 
@@ -294,6 +301,7 @@ impl Link {
             self.plan.framing.clone(),
             self.plan.frame_limit,
             self.plan.room,
+            self.plan.heartbeats,
         );
         self.wires.push(wire);
         assert_eq!(generation, self.wires.len() as u64);
@@ -337,6 +345,9 @@ impl Link {
 
     pub(crate) fn end(&mut self, cause: Discard, random: &mut Random) {
         self.say_with(|| format!("the connection ends: {cause:?}"));
+        if self.model.is_cut() {
+            self.saw("a connection ends in the middle of a message");
+        }
         if self.model.is_writing() {
             self.saw("a connection ends under a writer");
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tautline_session::{Budget, Framing, OnLoss, Strategy};
+use tautline_session::{Budget, CONTROL_BYTES, Framing, OnLoss, Strategy};
 
 use crate::desk::Desk;
 use crate::framings;
@@ -18,8 +18,18 @@ const STEPS: usize = 250;
 /// a few times.
 const ROUNDS: usize = 100_000;
 
+/// What kind of life it was: what it was made of, and what it came to.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// `None` of datagrams.
+    pub(crate) framing: Option<&'static str>,
+    pub(crate) strategy: Strategy,
+    pub(crate) keeps: bool,
+    pub(crate) seen: Seen,
+}
+
 /// Lives the life of one seed. Panics when a promise is broken.
-pub(crate) fn live(seed: u64, trace: bool) -> Seen {
+pub(crate) fn live(seed: u64, trace: bool) -> Life {
     let mut random = Random::new(seed);
     let plan = plan(&mut random);
     let desk = Rc::new(Desk::default());
@@ -61,6 +71,8 @@ pub(crate) fn live(seed: u64, trace: bool) -> Seen {
     }
     for link in &mut links {
         link.is_quiet();
+    }
+    for link in &mut links {
         link.ends(&mut random);
     }
     check_total(total.as_ref());
@@ -68,7 +80,12 @@ pub(crate) fn live(seed: u64, trace: bool) -> Seen {
         assert_eq!(budget.held_bytes(), 0);
     }
     assert_eq!(desk.blocks_out(), 0, "blocks that never came back");
-    links.into_iter().flat_map(|link| link.seen).collect()
+    Life {
+        framing: (plan.kind == Kind::Stream).then_some(plan.framing_name),
+        strategy: plan.strategy,
+        keeps: plan.on_loss == OnLoss::Keep,
+        seen: links.into_iter().flat_map(|link| link.seen).collect(),
+    }
 }
 
 fn check_total(total: Option<&(Total, Arc<Budget>)>) {
@@ -90,9 +107,9 @@ fn plan(random: &mut Random) -> Plan {
         Kind::Datagram { shared: true },
     ]);
     let strategy = random.pick(&Strategy::ALL);
-    let framing = match kind {
+    let (framing_name, framing) = match kind {
         Kind::Stream => framings::any(random),
-        Kind::Datagram { .. } => Framing::Raw,
+        Kind::Datagram { .. } => ("datagrams", Framing::Raw),
     };
     let least_bytes = framing.encoded_limit_bytes(1);
     // Large ones cost time; but only messages taken out of the middle of several blocks make a
@@ -127,8 +144,21 @@ fn plan(random: &mut Random) -> Plan {
     } else {
         OnLoss::Discard
     };
+    let prefix = matches!(framing, Framing::LengthPrefix { .. });
+    let control_bytes = framing.header_bytes() + CONTROL_BYTES;
+    // They fit the queue also where an eighth of it is the hook's.
+    let may_beat = kind == Kind::Stream && prefix && !direct && limit_bytes >= control_bytes * 2;
+    let heartbeats = may_beat && random.one_in(2);
+    let frame_limit = if heartbeats {
+        // The longest length is what marks them.
+        frame_limit.min(framing.payload_limit_bytes() - 1)
+    } else {
+        frame_limit
+    };
     Plan {
         on_loss,
+        framing_name,
+        heartbeats,
         kind,
         strategy,
         longest: longest.min(framing.payload_limit_bytes()),

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tautline_session::{
-    Discard, Discarded, OnLoss, PeerId, Pressure, Refusal, Strategy, Tally, Ticket, TicketState,
+    Control, Discard, Discarded, OnLoss, PeerId, Pressure, Refusal, Strategy, Tally, Ticket,
+    TicketState,
 };
 
 use crate::link::{Kind, Plan};
@@ -26,6 +27,8 @@ pub(crate) struct Message {
     pub(crate) written: usize,
     /// When it was accepted.
     pub(crate) accepted_ns: u64,
+    /// It is the driver's own word.
+    pub(crate) control: Option<Control>,
 }
 
 impl Message {
@@ -143,6 +146,7 @@ pub(crate) struct Model {
     pub(crate) account: Account,
     pub(crate) peak: Tally,
     pub(crate) waits: u64,
+    pub(crate) heartbeats: u64,
     /// Messages written from the queue, each of which was noted in the queue delay.
     pub(crate) noted: u64,
     pub(crate) crossings: u64,
@@ -180,6 +184,7 @@ impl Model {
             account: Account::default(),
             peak: Tally::default(),
             waits: 0,
+            heartbeats: 0,
             noted: 0,
             crossings: 0,
             pressure_on: false,
@@ -369,6 +374,12 @@ impl Model {
 
     pub(crate) fn is_queue_empty(&self) -> bool {
         self.ahead.is_empty() && self.queue.is_empty()
+    }
+
+    /// Whether the kernel has a part of a message.
+    pub(crate) fn is_cut(&self) -> bool {
+        let first = self.ahead.front().into_iter().chain(self.queue.front());
+        first.into_iter().any(|message| message.written > 0)
     }
 
     /// Whether something waits that a writer may have now.

@@ -1,6 +1,6 @@
 //! The kernel and the network of the simulation, with their faults, and the receiving end.
 
-use tautline_session::{Framing, Inbound, PeerId};
+use tautline_session::{Framing, Heard, Inbound, PeerId};
 
 use crate::random::Random;
 
@@ -21,7 +21,16 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(framing: Framing, frame_limit_bytes: usize, room: usize) -> Self {
+    pub(crate) fn new(
+        framing: Framing,
+        frame_limit_bytes: usize,
+        room: usize,
+        heartbeats: bool,
+    ) -> Self {
+        let mut inbound = Inbound::new(framing, frame_limit_bytes, None);
+        if heartbeats {
+            inbound = inbound.with_control();
+        }
         Self {
             alive: true,
             room,
@@ -30,8 +39,9 @@ impl Wire {
             datagrams: Vec::new(),
             pending_datagrams: 0,
             receiver: Receiver {
-                inbound: Inbound::new(framing, frame_limit_bytes, None),
+                inbound,
                 paused: false,
+                heard: Heard::default(),
                 messages: Vec::new(),
             },
         }
@@ -117,34 +127,40 @@ impl Wire {
 pub(crate) struct Receiver {
     inbound: Inbound,
     paused: bool,
+    /// The control frames so far.
+    pub(crate) heard: Heard,
     /// What came out. With raw framing each is what one read returned.
     pub(crate) messages: Vec<Vec<u8>>,
 }
 
 impl Receiver {
     fn take(&mut self, bytes: &[u8], random: &mut Random) {
+        self.take_while(bytes, || !random.one_in(4));
+    }
+
+    fn take_all(&mut self, bytes: &[u8]) {
+        self.take_while(bytes, || true);
+    }
+
+    fn take_while(&mut self, bytes: &[u8], mut goes_on: impl FnMut() -> bool) {
         let mut frames = self.inbound.frames(bytes);
         loop {
-            if random.one_in(4) {
+            if !goes_on() {
                 frames.keep();
                 self.paused = true;
-                return;
+                break;
             }
             match frames.next() {
-                None => return,
+                None => break,
                 Some(frame) => self
                     .messages
                     .push(frame.expect("nothing garbles this wire").to_vec()),
             }
         }
-    }
-
-    fn take_all(&mut self, bytes: &[u8]) {
-        let mut frames = self.inbound.frames(bytes);
-        while let Some(frame) = frames.next() {
-            self.messages
-                .push(frame.expect("nothing garbles this wire").to_vec());
-        }
+        let Heard { ping, pong, frames } = self.inbound.heard();
+        self.heard.ping = ping.or(self.heard.ping);
+        self.heard.pong = pong.or(self.heard.pong);
+        self.heard.frames += frames;
     }
 
     fn resume(&mut self, random: &mut Random) {

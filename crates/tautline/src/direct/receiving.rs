@@ -12,7 +12,7 @@ use crate::driver::{Polled, Spin};
 use crate::error::RecvError;
 use crate::options::LinkOptions;
 use crate::statistics::ReceiveStatistics;
-use crate::transport::{PollInterest, Wait, is_icmp};
+use crate::transport::{PollInterest, Wait, is_icmp, is_shortage};
 
 /// Received bytes that are not handed out yet: `start..end` of a stream, or one datagram.
 #[derive(Debug)]
@@ -166,6 +166,7 @@ impl Receiving {
                             .failure()
                             .map_or(RecvError::Closed, RecvError::Failed));
                     }
+                    _ if is_shortage(&error) => sending.pause(deadline),
                     _ if self.datagram && is_icmp(&error) => self.counted.unreachable += 1,
                     _ => return Err(RecvError::Failed(error)),
                 },

@@ -17,7 +17,7 @@ use crate::channel::{Trouble, refused, write_datagrams, write_one, write_stream}
 use crate::error::SendError;
 use crate::outlet::Outlet;
 use crate::sys;
-use crate::transport::{PollInterest, Socket, Wait};
+use crate::transport::{PollInterest, Socket, Wait, is_transient};
 
 /// The sending half of a [`DirectLink`](super::DirectLink), usable while a message that it received
 /// is still in use; see [`request`](super::DirectLink::request).
@@ -93,12 +93,12 @@ impl Replies {
                 .offer(message, peer, call, Caller::Direct, surroundings);
             match offer {
                 Offer::WriteNow(token) => {
-                    let (written, broken) = write_one(&*self.outlet, token.header(), message, peer);
+                    let (written, trouble) =
+                        write_one(&*self.outlet, token.header(), message, peer);
                     self.outbound
                         .settle_direct(token, message, peer, written, surroundings);
-                    if let Some(cause) = broken {
-                        self.note_failure(cause);
-                    }
+                    // Why it broke is noted: the next call meets it.
+                    let _ = self.note(trouble);
                     return Ok(());
                 }
                 Offer::WriteTaken(taken) => {
@@ -172,6 +172,18 @@ impl Replies {
         }
     }
 
+    /// The kernel had no memory for a read: lets a moment pass.
+    #[cold]
+    pub(super) fn pause(&self, deadline: Option<Instant>) {
+        let nothing = PollInterest {
+            read: false,
+            write: false,
+        };
+        let until = next_look(deadline).min(Instant::now() + SHORTAGE_PAUSE);
+        // Whatever it says, the next read says it better.
+        let _ = self.socket().wait_ready(nothing, Some(until));
+    }
+
     /// What came while a send waited.
     pub(super) const fn read_ahead(&mut self) -> &mut Vec<u8> {
         &mut self.read_ahead
@@ -185,20 +197,30 @@ impl Replies {
     }
 
     fn write_taken(&mut self, taken: Taken) -> Result<(), Broken> {
-        if self.socket().kind().is_datagram() {
+        let trouble = if self.socket().kind().is_datagram() {
             let (sent, stopped, trouble) = write_datagrams(&*self.outlet, &taken);
             self.outbound
                 .settle_datagrams(taken, sent, stopped, &self.surroundings);
-            self.short = trouble.is_some();
-            return Ok(());
-        }
-        let (written_bytes, trouble) = write_stream(&*self.outlet, taken.bytes());
-        self.outbound
-            .settle_stream(taken, written_bytes, &self.surroundings);
-        self.short = matches!(trouble, Some(Trouble::Short));
+            trouble
+        } else {
+            let (written_bytes, trouble) = write_stream(&*self.outlet, taken.bytes());
+            self.outbound
+                .settle_stream(taken, written_bytes, &self.surroundings);
+            trouble
+        };
+        self.note(trouble)
+    }
+
+    fn note(&mut self, trouble: Option<Trouble>) -> Result<(), Broken> {
+        self.short = false;
         match trouble {
+            None => Ok(()),
+            Some(Trouble::Short) => {
+                self.short = true;
+                self.outbound.note_shortage();
+                Ok(())
+            }
             Some(Trouble::Broken(cause)) => Err(self.note_failure(cause)),
-            Some(Trouble::Short) | None => Ok(()),
         }
     }
 
@@ -249,7 +271,7 @@ impl Replies {
         match self.outlet.socket().recv(&mut buffer, Wait::No) {
             Ok(arrived) if arrived.bytes == 0 => self.their_end = TheirEnd::Ended,
             Ok(arrived) => self.read_ahead.extend_from_slice(&buffer[..arrived.bytes]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if is_transient(&error) => {}
             Err(cause) => self.their_end = TheirEnd::Broken(cause),
         }
     }
@@ -307,7 +329,7 @@ impl Surroundings for OneBlock {
     }
 }
 
-/// Before a kernel that had no memory for a write is asked again.
+/// Before a kernel that had no memory is asked again.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(1);
 /// Most bytes read while a send waits; past it the peer has to wait as well.
 const READ_AHEAD_LIMIT_BYTES: usize = 1024 * 1024;

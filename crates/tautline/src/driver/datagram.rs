@@ -49,6 +49,8 @@ pub(crate) struct DatagramDriver {
     alarm: Alarm,
     /// The kernel could not watch the socket for us.
     unwatched: bool,
+    /// The kernel had no memory for a read.
+    reads_again: bool,
     /// The server was stopped: it ends with its last peer.
     stopping: bool,
     /// The queue is closed, and nothing is left but to wait for a writer to come back.
@@ -97,6 +99,7 @@ impl DatagramDriver {
             full_until: None,
             alarm: Alarm::default(),
             unwatched: false,
+            reads_again: false,
             stopping: false,
         }
     }
@@ -154,6 +157,9 @@ impl DatagramDriver {
             self.plan_expiry(now, turn);
         }
         self.alarm.rang(now);
+        if std::mem::take(&mut self.reads_again) {
+            self.read_turn(turn);
+        }
         // Those who close are looked at; the kernel may have had no memory for what waits; and taking is
         // what gives up the old.
         self.serve(turn);
@@ -241,8 +247,13 @@ impl DatagramDriver {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 // The network's word on something sent; the socket lives on.
                 Err(error) if is_icmp(&error) => self.server.unreachable(),
-                // Out of kernel memory: what came is still there, and the next edge tells of it.
-                Err(_) => break,
+                // Out of kernel memory: what came is still there, and the kernel has told of it.
+                Err(_) => {
+                    self.reads_again = true;
+                    let again = Instant::now() + SHORTAGE_PAUSE;
+                    self.alarm.set(again, self.id(), turn);
+                    break;
+                }
             }
         }
         turn.buffer = buffer;

@@ -65,6 +65,8 @@ pub(crate) struct LinkDriver {
     liveness: Option<Box<Liveness>>,
     /// The alarm is set to look whether a total shared with other links has room again.
     looks_again: bool,
+    /// The kernel had no memory for a read.
+    reads_again: bool,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -166,6 +168,7 @@ impl LinkDriver {
             alarm: Alarm::default(),
             liveness: None,
             looks_again: false,
+            reads_again: false,
             server: None,
         }
     }
@@ -233,6 +236,9 @@ impl LinkDriver {
     fn look_at_the_time(&mut self, now: Instant, turn: &mut Turn) -> Alive {
         if std::mem::take(&mut self.looks_again) {
             self.shared().channel.look_again();
+        }
+        if std::mem::take(&mut self.reads_again) && self.read_turn(true, turn) == Alive::No {
+            return Alive::No;
         }
         let expired = self.deadline.is_some_and(|deadline| deadline <= now);
         match &self.stage {

@@ -2,12 +2,15 @@
 //! by its cause.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tautline::{Address, Broadcast, Link, LinkOptions, Received, Server, ServerOptions, Strategy};
+use tautline::{
+    Address, Broadcast, Found, Framer, Framing, Link, LinkOptions, Received, Server, ServerOptions,
+    Strategy, Unframeable,
+};
 
 use crate::common::*;
 
@@ -21,6 +24,7 @@ over! {
     a_peer_that_closes_is_counted_as_closed: tcp uds;
     it_adds_up_while_peers_come_and_go: tcp uds udp;
     each_peer_gets_them_in_their_order: tcp uds udp;
+    it_is_encoded_once_for_all: tcp uds;
 }
 
 /// What was told of one broadcast adds up.
@@ -307,4 +311,53 @@ fn each_peer_gets_them_in_their_order(transport: Transport) {
         .map(Link::peer_address)
         .collect();
     assert!(peers.len() == 5 || transport == Transport::Uds);
+}
+
+/// The prefix that raw peers of these tests read, and a count of the messages it was put before.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Framer for Counted {
+    fn encode(&self, payload: &[u8], into: &mut Vec<u8>) -> Result<(), Unframeable> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        into.extend(frame(payload));
+        Ok(())
+    }
+
+    fn overhead_limit_bytes(&self, _: usize) -> usize {
+        4
+    }
+
+    fn parse(&self, bytes: &[u8], _: usize, _: usize, _: &mut Vec<u8>) -> Found {
+        Found::Incomplete {
+            needed_bytes: bytes.len() + 1,
+        }
+    }
+}
+
+fn it_is_encoded_once_for_all(transport: Transport) {
+    let io = start();
+    let encoded = Arc::new(AtomicUsize::new(0));
+    let options = ServerOptions {
+        link: LinkOptions {
+            framing: Framing::own(Counted(Arc::clone(&encoded))),
+            ..LinkOptions::default()
+        },
+        ..ServerOptions::default()
+    };
+    let handlers = (0..20).map(|_| recorder().0).collect();
+    let served = Served::listen(&io, transport, options, handlers);
+    let mut peers: Vec<_> = (0..20)
+        .map(|_| {
+            let raw = RawStream::connect(&served.server.local_address());
+            assert!(served.peer().wait_open(WATCHDOG).is_ok());
+            raw
+        })
+        .collect();
+    let told = served.server.broadcast(b"to all");
+    assert_eq!((told.targets, told.accepted), (20, 20));
+    for peer in &mut peers {
+        assert_eq!(peer.read_frame(), b"to all");
+    }
+    assert_eq!(encoded.load(Ordering::SeqCst), 1);
 }

@@ -1,14 +1,18 @@
 //! Promise 5 where a name has several addresses, and not all of them lead somewhere. In a process that has
 //! a file of names of its own.
 
-use std::time::Instant;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
-use tautline::{Address, DirectLink, Link, Received, ServerOptions};
+use tautline::{
+    Address, DirectLink, ErrorKind, Link, LinkOptions, Reason, Received, Reconnect, ServerOptions,
+};
 
 use crate::common::*;
 
 over! {
     a_name_leads_to_whichever_of_its_addresses_answers: tcp;
+    a_name_server_that_says_nothing_does_not_outlast_the_deadline: tcp udp;
 }
 
 /// Whether this is the process with names of its own.
@@ -18,7 +22,8 @@ fn with_own_names(test: &str, transport: Transport) -> bool {
     if !alone {
         let prepare = format!(
             r#"F=$(mktemp) && printf "{NAMES}" >$F && mount --bind $F /etc/hosts && rm -f $F;
-               ip link set lo up &&"#
+               F=$(mktemp) && printf "nameserver 127.0.0.1\n" >$F &&
+               mount --bind $F /etc/resolv.conf && rm -f $F; ip link set lo up &&"#
         );
         child_in_namespaces(&name, "-n -m", &prepare);
     }
@@ -61,4 +66,52 @@ fn a_name_leads_to_whichever_of_its_addresses_answers(transport: Transport) {
         let soon = Some(Instant::now() + WATCHDOG);
         assert_eq!(direct.recv(soon).unwrap(), b"hello");
     }
+}
+
+/// The system's resolver asks again and again, for longer than an attempt may take.
+fn a_name_server_that_says_nothing_does_not_outlast_the_deadline(transport: Transport) {
+    let test = "a_name_server_that_says_nothing_does_not_outlast_the_deadline";
+    if !with_own_names(test, transport) {
+        return;
+    }
+    let silent = UdpSocket::bind("127.0.0.1:53").unwrap();
+    silent.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let io = start();
+    let scheme = if transport.is_stream() { "tcp" } else { "udp" };
+    let address = format!("{scheme}://nobody.test:9").parse().unwrap();
+    let short = LinkOptions {
+        connect_timeout: Duration::from_millis(50),
+        ..framed(transport)
+    };
+    let given_up = |error: &tautline::Error| {
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    };
+    // An attempt, and the time for all of them.
+    let patient = LinkOptions {
+        connect_timeout: WATCHDOG,
+        reconnect: Some(Reconnect {
+            give_up_after: Some(Duration::from_millis(50)),
+            ..Reconnect::default()
+        }),
+        ..framed(transport)
+    };
+    for options in [short, patient] {
+        let (handler, inbox) = recorder();
+        let _link = io.connect(&address, options, handler).unwrap();
+        let Reason::NotConnected(error) = inbox.expect_ended() else {
+            panic!("nobody knows the name");
+        };
+        given_up(&error);
+    }
+    // And whoever closes does not wait for the resolver.
+    let (handler, inbox) = recorder();
+    let patient = LinkOptions {
+        connect_timeout: WATCHDOG,
+        ..framed(transport)
+    };
+    let link = io.connect(&address, patient, handler).unwrap();
+    link.close(WATCHDOG);
+    assert!(matches!(inbox.expect_ended(), Reason::Closed));
+    // It was asked all the time.
+    silent.recv(&mut [0; 512]).unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tautline::{
     Address, DirectLink, DirectListener, Error, ErrorKind, IoLoop, IoOptions, IoThread, Link,
-    Reason, Received, Server, ServerOptions,
+    Reason, Received, RecvError, Server, ServerOptions,
 };
 
 use crate::common::*;
@@ -19,6 +19,8 @@ over! {
     without_descriptors_new_datagram_peers_are_served: udp;
     a_kernel_that_was_short_of_memory_is_asked_again: tcp uds udp;
     a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp uds udp;
+    a_read_that_the_kernel_had_no_memory_for_is_tried_again: tcp uds udp;
+    a_direct_receive_that_the_kernel_had_no_memory_for_goes_on: tcp uds udp;
 }
 
 /// All descriptors that this process may still open.
@@ -238,7 +240,10 @@ fn a_kernel_that_was_short_of_memory_is_asked_again(transport: Transport) {
     }
     let sending = link.statistics().sending;
     assert_eq!(sending.written.messages, 2);
+    // Three for each of the two errors, all of them this link's: the peer that reads is raw.
+    assert_eq!(sending.shortages, 6);
     assert!(sending.closes() && link.is_open());
+    assert!(server.statistics().peers.sending.shortages >= 3);
 }
 
 fn a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links(transport: Transport) {
@@ -263,4 +268,61 @@ fn a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links(transport: T
         assert_eq!(link.recv(soon).unwrap(), unlucky);
         assert_eq!(link.recv(soon).unwrap(), b"and another");
     }
+    let sending = link.statistics().sending;
+    assert!(sending.shortages >= 6 && sending.closes(), "{sending:?}");
+}
+
+/// The kernel tells once that something came. A link that let it be when there was no memory to read it
+/// heard of it with the next message only, and a datagram link ended.
+fn a_read_that_the_kernel_had_no_memory_for_is_tried_again(transport: Transport) {
+    let test = "shortage::a_read_that_the_kernel_had_no_memory_for_is_tried_again";
+    let name = name_of(test, transport);
+    if !in_child(&name) {
+        return child(&name, "");
+    }
+    let (io, place) = (start(), fresh(transport));
+    let (handler, inbox) = recorder();
+    let (link, mut peer) = reach(&io, transport, framed(transport), handler);
+    inbox.expect_opened();
+    let server = echo_on(&start(), &place.address, transport).unwrap();
+    let (asking, answers) = reach_echo(&io, &server, transport);
+    let faults = Faults::of_receives();
+    for error in [libc::ENOBUFS, libc::ENOMEM] {
+        faults.next_are(3, error);
+        peer.write_message(b"said once");
+        assert_eq!(inbox.expect_message(), b"said once");
+        assert_eq!(faults.to_come(), 0);
+        // And by a server.
+        faults.next_are(3, error);
+        expect_answer(&asking, &answers);
+        assert_eq!(faults.to_come(), 0);
+    }
+    assert!(link.is_open() && asking.is_open());
+}
+
+fn a_direct_receive_that_the_kernel_had_no_memory_for_goes_on(transport: Transport) {
+    let test = "shortage::a_direct_receive_that_the_kernel_had_no_memory_for_goes_on";
+    let name = name_of(test, transport);
+    if !in_child(&name) {
+        return child(&name, "");
+    }
+    let (io, place) = (start(), fresh(transport));
+    let server = echo_on(&io, &place.address, transport).unwrap();
+    let mut link = DirectLink::connect(&server.local_address(), framed(transport)).unwrap();
+    let faults = Faults::of_receives();
+    let soon = Some(Instant::now() + WATCHDOG);
+    for (error, deadline) in [(libc::ENOBUFS, soon), (libc::ENOMEM, None)] {
+        let answered = server.statistics().peers.sending.written.messages + 1;
+        link.send(b"hello").unwrap();
+        until("the answer is on its way", || {
+            server.statistics().peers.sending.written.messages == answered
+        });
+        faults.next_are(3, error);
+        assert_eq!(link.recv(deadline).unwrap(), b"hello");
+        assert_eq!(faults.to_come(), 0);
+    }
+    // It is not the end of a wait in vain.
+    faults.next_are(u64::MAX, libc::ENOMEM);
+    let now = Some(Instant::now());
+    assert!(matches!(link.recv(now), Err(RecvError::TimedOut)));
 }

@@ -1,9 +1,9 @@
 //! The side that writes: the driver, a callback that flushes, whoever holds a block.
 
-use tautline_session::{Caller, Settled, Stopped, Surroundings};
+use tautline_session::{Caller, Control, PeerId, Settled, Stopped, Surroundings};
 
 use super::{Driver, Hand, Kind, Link};
-use crate::model::Stage;
+use crate::model::{Message, Stage};
 use crate::random::Random;
 use crate::wire::Wire;
 
@@ -57,6 +57,37 @@ impl Link {
             let needed = self.outbound.needs_driver();
             self.driver_is_called(needed);
         }
+    }
+
+    /// A control frame, which the driver puts in and writes next.
+    pub(super) fn driver_says_it_lives(&mut self, random: &mut Random) {
+        if self.driver_has_a_hand() {
+            return;
+        }
+        let number = random.next();
+        let (control, kind) =
+            random.pick(&[(Control::Ping(number), 1), (Control::Pong(number), 2)]);
+        let mut encoded = vec![0xff; self.plan.framing.header_bytes()];
+        encoded.push(kind);
+        encoded.extend(number.to_be_bytes());
+        let expected = self.model.offer_control(Message {
+            peer: PeerId::SOLE,
+            payload: Vec::new(),
+            encoded,
+            unframeable: false,
+            written: 0,
+            accepted_ns: self.desk.now_ns(),
+            control: Some(control),
+        });
+        let is_in = self.outbound.offer_control(control, &*self.desk);
+        self.say_with(|| format!("the driver says {control:?}: {is_in}"));
+        assert_eq!(is_in, expected);
+        self.saw(if is_in {
+            "a control frame is let in"
+        } else {
+            "a control frame is left out"
+        });
+        self.driver.called |= is_in;
     }
 
     /// Takes, if nobody writes and something waits; whoever was not called for takes `more`.

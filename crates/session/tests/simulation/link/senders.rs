@@ -324,6 +324,7 @@ impl Link {
             unframeable,
             written: 0,
             accepted_ns: 0,
+            control: None,
         })
     }
 

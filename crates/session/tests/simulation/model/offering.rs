@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_session::{
-    Call, Caller, Discard, Offer, PeerId, Refusal, Strategy, Tally, Ticket, TicketState,
+    Call, Caller, Control, Discard, Offer, PeerId, Refusal, Strategy, Tally, Ticket, TicketState,
 };
 
 use super::{Expected, Hand, Message, Model, Stage, Waiter, sum};
@@ -80,13 +80,26 @@ impl Model {
         }
     }
 
+    /// Whether the driver's own frame must be let in; then it is. A ping only says what anything says.
+    pub(crate) fn offer_control(&mut self, message: Message) -> bool {
+        let is_ping = matches!(message.control, Some(Control::Ping(_)));
+        let needless = is_ping && !self.waiting().is_zero();
+        let encoded_bytes = message.encoded.len();
+        let room = !self.anyone_waits() && self.fits(encoded_bytes);
+        if self.stage != Stage::Open || needless || !room {
+            return false;
+        }
+        self.hold(encoded_bytes as i64);
+        self.heartbeats += 1;
+        self.note_accepted(&message);
+        self.queue.push_back(message);
+        self.judge();
+        true
+    }
+
     /// Room was found for it: it is queued, or its sender has it in hand.
     pub(crate) fn accept(&mut self, message: Message, offer: &Offer, caller: Caller) {
-        let tally = message.tally();
-        self.each_account(message.peer, |account| account.accepted += tally);
-        let waiting = self.waiting();
-        self.peak.messages = self.peak.messages.max(waiting.messages + 1);
-        self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
+        self.note_accepted(&message);
         if matches!(offer, Offer::WriteNow(_) | Offer::WriteTaken(_)) {
             assert!(
                 self.hand.is_none() && self.is_queue_empty() && !self.hook,
@@ -105,6 +118,14 @@ impl Model {
             self.queue.push_back(message);
             self.judge();
         }
+    }
+
+    fn note_accepted(&mut self, message: &Message) {
+        let tally = message.tally();
+        self.each_account(message.peer, |account| account.accepted += tally);
+        let waiting = self.waiting();
+        self.peak.messages = self.peak.messages.max(waiting.messages + 1);
+        self.peak.bytes = self.peak.bytes.max(waiting.bytes + tally.bytes);
     }
 
     pub(crate) fn join(&mut self, ticket: Ticket, peer: PeerId, encoded_bytes: usize) {

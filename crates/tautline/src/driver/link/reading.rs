@@ -8,12 +8,12 @@ use tautline_session::{Discard, FrameFault};
 
 use super::{LinkDriver, Side, Stage};
 use crate::address::Address;
-use crate::driver::Alive;
 use crate::driver::audience::Panicked;
 use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
+use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Wait, is_icmp};
+use crate::transport::{Wait, is_icmp, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
@@ -63,6 +63,13 @@ impl LinkDriver {
                         Some(cause) => self.lost(cause, turn),
                         None => Alive::Yes,
                     };
+                }
+                Err(error) if is_shortage(&error) => {
+                    // What came is still there, and the kernel has told of it.
+                    self.reads_again = true;
+                    let id = self.shared().id;
+                    self.alarm.set(Instant::now() + SHORTAGE_PAUSE, id, turn);
+                    return Alive::Yes;
                 }
                 Err(error) if datagram && is_icmp(&error) => {
                     self.shared().counters.unreachable();

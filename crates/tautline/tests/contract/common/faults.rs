@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::thread;
 
-/// The writes of this process that have just one length, and what the kernel says to them. Only for a
-/// process of its own: it lasts as long as that.
+/// What the kernel says to some calls of this process: to writes of just one length, or to all receives.
+/// Only for a process of its own: it lasts as long as that.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     error: Arc<AtomicI32>,
@@ -16,8 +16,34 @@ pub(crate) struct Faults {
 impl Faults {
     /// From now on the kernel asks here about every `send(2)` of this many bytes, by any thread.
     pub(crate) fn of_sends(bytes: usize) -> Self {
+        Self::of(vec![
+            load(NUMBER_OF_CALL),
+            unless_equal_pass_over(3, libc::SYS_sendto as u32),
+            load(LENGTH_TO_SEND),
+            unless_equal_pass_over(1, bytes as u32),
+            statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF),
+        ])
+    }
+
+    /// From now on the kernel asks here about every `recv(2)` and `recvmsg(2)`, by any thread: also those
+    /// of a peer in the same process.
+    pub(crate) fn of_receives() -> Self {
+        Self::of(vec![
+            load(NUMBER_OF_CALL),
+            if_equal_pass_over(1, libc::SYS_recvfrom as u32),
+            unless_equal_pass_over(1, libc::SYS_recvmsg as u32),
+            statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF),
+        ])
+    }
+
+    /// Of the calls that get through this filter, and not to its end.
+    fn of(mut filter: Vec<libc::sock_filter>) -> Self {
         let faults = Self::default();
-        let asked = ask_about_sends_of(bytes as u32);
+        filter.push(statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ALLOW,
+        ));
+        let asked = ask_about(filter);
         let answering = faults.clone();
         thread::spawn(move || {
             loop {
@@ -47,29 +73,36 @@ impl Faults {
     }
 }
 
-/// `seccomp(2)`: a filter that has the kernel ask before it sends.
-#[expect(unsafe_code, reason = "libc call")]
-fn ask_about_sends_of(bytes: u32) -> OwnedFd {
-    let statement = |code, k| libc::sock_filter {
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
         code: code as u16,
         jt: 0,
         jf: 0,
         k,
-    };
-    let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
-    let unless_equal_pass_over = |instructions, k| libc::sock_filter {
+    }
+}
+
+const fn load(offset: u32) -> libc::sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
+}
+
+const fn unless_equal_pass_over(instructions: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
         jf: instructions,
         ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k)
-    };
-    let answer = |k| statement(libc::BPF_RET | libc::BPF_K, k);
-    let mut program = [
-        load(NUMBER_OF_CALL),
-        unless_equal_pass_over(3, libc::SYS_sendto as u32),
-        load(LENGTH_TO_SEND),
-        unless_equal_pass_over(1, bytes),
-        answer(libc::SECCOMP_RET_USER_NOTIF),
-        answer(libc::SECCOMP_RET_ALLOW),
-    ];
+    }
+}
+
+const fn if_equal_pass_over(instructions: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        jt: instructions,
+        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k)
+    }
+}
+
+/// `seccomp(2)`: a filter that has the kernel ask before it does something.
+#[expect(unsafe_code, reason = "libc call")]
+fn ask_about(mut program: Vec<libc::sock_filter>) -> OwnedFd {
     let filter = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
