@@ -106,7 +106,12 @@ impl Link {
                 link.inbox.put(message, pause).map(Waker::wake);
             }
             let reason = Reason::PeerEnded;
-            link.inbox.ended(Ended { reason }).map(Waker::wake);
+            link.inbox
+                .ended(Ended {
+                    reason,
+                    kept: Tally::default(),
+                })
+                .map(Waker::wake);
         })
     }
 
