@@ -2,8 +2,9 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
-use tautline::{Link, Reason, Received, SendError, ServerOptions};
+use tautline::{Link, LinkOptions, Reason, Received, Reconnect, SendError, ServerOptions};
 
 use crate::common::*;
 
@@ -11,6 +12,7 @@ over! {
     every_send_to_a_killed_process_has_one_outcome: tcp uds;
     a_killed_process_is_an_event_over_udp_and_its_successor_is_reached: udp;
     the_successor_of_a_killed_server_has_its_address_at_once: tcp uds udp;
+    a_link_that_comes_back_finds_the_successor_and_says_nothing_old_to_it: tcp uds;
 }
 
 /// A server that reads nothing, so that everybody has to wait for it.
@@ -97,16 +99,22 @@ fn send_until_refused(link: &Link) -> (u64, SendError) {
     }
 }
 
-/// Answers whatever it is told.
+/// Answers whatever it is told, until it is told to be deaf.
 fn be_an_echo(transport: Transport) {
     let io = start();
     let options = ServerOptions {
         link: framed(transport),
         ..ServerOptions::default()
     };
-    let accept =
-        |_: &Link| Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap());
-    let server = io.listen(&listen_at(), options, accept).unwrap();
+    let answer = |peer: &Link, message: &[u8], _: Received| {
+        peer.send(message).unwrap();
+        if message == DEAF {
+            peer.pause_reading();
+        }
+    };
+    let server = io
+        .listen(&listen_at(), options, move |_: &Link| Ok(answer))
+        .unwrap();
     tell_address(&server.local_address());
     wait_to_be_killed();
 }
@@ -158,4 +166,59 @@ fn the_successor_of_a_killed_server_has_its_address_at_once(transport: Transport
             inbox.expect_end();
         }
     }
+}
+
+const DEAF: &[u8] = b"be deaf from now on";
+
+/// What was said to the dead is not said to its successor, and what is said first there is what `opened`
+/// says: a subscription, say.
+fn a_link_that_comes_back_finds_the_successor_and_says_nothing_old_to_it(transport: Transport) {
+    let test = "killed::a_link_that_comes_back_finds_the_successor_and_says_nothing_old_to_it";
+    let name = name_of(test, transport);
+    if in_child(&name) {
+        return be_an_echo(transport);
+    }
+    let place = fresh(transport);
+    let process = PeerProcess::start(&name, &place.address);
+    let address = process.address.clone();
+    let (handler, inbox) = recorder_that(|link: &Link, told| {
+        if matches!(told, Told::Opened(_)) {
+            link.send(b"subscribe").unwrap();
+        }
+    });
+    let options = LinkOptions {
+        reconnect: Some(Reconnect {
+            base: Duration::from_millis(1),
+            cap: Duration::from_millis(10),
+            ..Reconnect::default()
+        }),
+        // Left alone, the kernel's grows with what waits.
+        send_buffer_bytes: Some(16 * 1024),
+        ..framed(transport)
+    };
+    let io = start();
+    let link = io.connect(&address, options, handler).unwrap();
+    inbox.expect_opened();
+    assert_eq!(inbox.expect_message(), b"subscribe");
+    link.send(DEAF).unwrap();
+    assert_eq!(inbox.expect_message(), DEAF);
+    until("neither the kernel nor the queue takes more", || {
+        while link.try_send(&[7; 10_000]).is_ok() {}
+        let before = link.statistics().sending.written;
+        let_turn(&io);
+        link.statistics().sending.written == before
+    });
+    process.kill();
+    let lost = inbox.skip_to_closed().unsent.queued;
+    assert!(!lost.is_zero());
+
+    let successor = PeerProcess::start(&name, &address);
+    assert_eq!(successor.address, address);
+    assert_eq!(inbox.skip_to_opened().generation, 2);
+    assert_eq!(inbox.skip_to_message(), b"subscribe");
+    link.send(b"something new").unwrap();
+    assert_eq!(inbox.skip_to_message(), b"something new");
+    let sending = link.statistics().sending;
+    assert_eq!(sending.discarded.total(), lost);
+    assert!(sending.closes(), "{sending:?}");
 }

@@ -279,18 +279,7 @@ fn a_direct_link_refuses_by_name_what_needs_a_thread() {
 fn a_dead_network_is_noticed_by_keepalive_and_by_the_user_timeout() {
     const NAME: &str = "liveness::a_dead_network_is_noticed_by_keepalive_and_by_the_user_timeout";
     if !in_child(NAME) {
-        let may = Command::new("unshare")
-            .args(["-n", "ip", "link", "set", "lo", "up"])
-            .status();
-        if !may.is_ok_and(|status| status.success()) {
-            println!("skipped: no network namespaces for this user");
-            return;
-        }
-        let inside = "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture --test-threads=1";
-        return child(
-            NAME,
-            &format!("exec unshare -n sh -c '{inside}' \"$0\" \"$1\";"),
-        );
+        return child_in_namespaces(NAME, "-n", "ip link set lo up &&");
     }
     let second = Duration::from_secs(1);
     let keepalive = LinkOptions {

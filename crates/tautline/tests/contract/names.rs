@@ -1,17 +1,20 @@
 //! Promise 5 where a name has several addresses, and not all of them lead somewhere. In a process that has
 //! a file of names of its own.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
 use tautline::{
-    Address, DirectLink, ErrorKind, Link, LinkOptions, Reason, Received, Reconnect, ServerOptions,
+    Address, DirectLink, ErrorKind, IoThread, Link, LinkOptions, Reason, Received, Reconnect,
+    Server, ServerOptions,
 };
 
 use crate::common::*;
 
 over! {
     a_name_leads_to_whichever_of_its_addresses_answers: tcp;
+    an_address_that_says_nothing_does_not_eat_the_time_of_the_next: tcp;
     a_name_server_that_says_nothing_does_not_outlast_the_deadline: tcp udp;
 }
 
@@ -39,29 +42,62 @@ fn a_name_leads_to_whichever_of_its_addresses_answers(transport: Transport) {
     if !with_own_names(test, transport) {
         return;
     }
-    let io = start();
+    let (io, server) = (start(), start());
+    let server = echo(&server, transport);
+    expect_both_names_lead_to(&server, &io, transport);
+}
+
+/// As one whose network swallows what is sent to it.
+fn an_address_that_says_nothing_does_not_eat_the_time_of_the_next(transport: Transport) {
+    let test = "an_address_that_says_nothing_does_not_eat_the_time_of_the_next";
+    if !with_own_names(test, transport) {
+        return;
+    }
+    let (io, server) = (start(), start());
+    let server = echo(&server, transport);
+    // Where there is no room for one more who waits, nobody is answered.
+    let silent: SocketAddr = format!("127.0.0.7:{}", port_of(&server)).parse().unwrap();
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&silent.into()).unwrap();
+    listener.listen(0).unwrap();
+    let _the_only_one = TcpStream::connect(silent).unwrap();
+    expect_both_names_lead_to(&server, &io, transport);
+}
+
+fn echo(io: &IoThread, transport: Transport) -> Server {
     let options = ServerOptions {
         link: framed(transport),
         ..ServerOptions::default()
     };
     let accept =
         |_: &Link| Ok(|peer: &Link, message: &[u8], _: Received| peer.send(message).unwrap());
-    let server = io
-        .listen(&"tcp://127.0.0.5:0".parse().unwrap(), options, accept)
-        .unwrap();
+    io.listen(&"tcp://127.0.0.5:0".parse().unwrap(), options, accept)
+        .unwrap()
+}
+
+fn port_of(server: &Server) -> u16 {
     let Address::Tcp { port, .. } = server.local_address() else {
         panic!("it is a TCP server");
     };
+    port
+}
+
+/// One of them has the server's address first, the other has it last.
+fn expect_both_names_lead_to(server: &Server, io: &IoThread, transport: Transport) {
+    let options = LinkOptions {
+        connect_timeout: WATCHDOG,
+        ..framed(transport)
+    };
     for host in ["first.test", "second.test"] {
-        let address = format!("tcp://{host}:{port}").parse().unwrap();
+        let address = format!("tcp://{host}:{}", port_of(server)).parse().unwrap();
         let (handler, inbox) = recorder();
-        let link = io.connect(&address, framed(transport), handler).unwrap();
+        let link = io.connect(&address, options.clone(), handler).unwrap();
         let opened = inbox.expect_opened();
         assert_eq!(opened.peer, Some(server.local_address()));
         link.send(b"hello").unwrap();
         assert_eq!(inbox.expect_message(), b"hello");
 
-        let mut direct = DirectLink::connect(&address, framed(transport)).unwrap();
+        let mut direct = DirectLink::connect(&address, options.clone()).unwrap();
         direct.send(b"hello").unwrap();
         let soon = Some(Instant::now() + WATCHDOG);
         assert_eq!(direct.recv(soon).unwrap(), b"hello");

@@ -175,6 +175,8 @@ fn keeplatest_is_full_where_a_half_written_message_leaves_no_room(transport: Tra
         ..framed(transport)
     };
     let (link, mut peer) = client_of_raw(&io, &listener, options, recorder().0);
+    // Until `opened` has returned the first words are its own, and all others wait untouched.
+    let_turn(&io);
     let large = vec![1; 900_000];
     assert_eq!(link.try_send(&large), Ok(()));
     let waiting = link.statistics().sending.waiting;

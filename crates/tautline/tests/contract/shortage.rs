@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tautline::{
     Address, DirectLink, DirectListener, Error, ErrorKind, IoLoop, IoOptions, IoThread, Link,
-    Reason, Received, RecvError, Server, ServerOptions,
+    LinkOptions, Reason, Received, Reconnect, RecvError, Server, ServerOptions,
 };
 
 use crate::common::*;
@@ -17,6 +17,7 @@ over! {
     without_descriptors_a_direct_listener_says_so_and_loses_nobody: tcp uds;
     without_descriptors_accepting_is_tried_less_and_less_often: tcp uds;
     without_descriptors_new_datagram_peers_are_served: udp;
+    without_descriptors_a_link_that_comes_back_tries_on: tcp uds;
     a_kernel_that_was_short_of_memory_is_asked_again: tcp uds udp;
     a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp uds udp;
     a_read_that_the_kernel_had_no_memory_for_is_tried_again: tcp uds udp;
@@ -30,11 +31,15 @@ struct Hoard {
 
 impl Hoard {
     fn take_all() -> Self {
-        let mut files = Vec::new();
+        let mut hoard = Self { files: Vec::new() };
+        hoard.take_more();
+        hoard
+    }
+
+    fn take_more(&mut self) {
         while let Ok(file) = File::open("/dev/null") {
-            files.push(file);
+            self.files.push(file);
         }
-        Self { files }
     }
 }
 
@@ -199,6 +204,42 @@ fn without_descriptors_new_datagram_peers_are_served(transport: Transport) {
     let mut buffer = [0; 16];
     assert_eq!(newcomer.recv(&mut buffer).unwrap(), 5);
     assert_eq!(server.statistics().accepted, 1);
+}
+
+fn without_descriptors_a_link_that_comes_back_tries_on(transport: Transport) {
+    let test = "without_descriptors_a_link_that_comes_back_tries_on";
+    if !alone_with_few_descriptors(test, transport) {
+        return;
+    }
+    let (io, place) = (start(), fresh(transport));
+    let server = echo_on(&io, &place.address, transport).unwrap();
+    let address = server.local_address();
+    let options = LinkOptions {
+        reconnect: Some(Reconnect {
+            base: Duration::from_millis(1),
+            cap: Duration::from_millis(10),
+            ..Reconnect::default()
+        }),
+        ..framed(transport)
+    };
+    let (handler, inbox) = recorder();
+    let link = io.connect(&address, options, handler).unwrap();
+    inbox.expect_opened();
+    drop(server);
+    inbox.expect_closed();
+    let mut hoard = Hoard::take_all();
+    let mut in_vain = 0;
+    while in_vain < 3 {
+        // An attempt under way had one, and gives it back.
+        hoard.take_more();
+        if let Told::Event(Happened::Retrying { reason, .. }) = inbox.next() {
+            in_vain += u32::from(reason.ends_with("too many open files"));
+        }
+    }
+    drop(hoard);
+    let _server = echo_on(&io, &address, transport).unwrap();
+    assert_eq!(inbox.skip_to_opened().generation, 2);
+    expect_answer(&link, &inbox);
 }
 
 /// The length, on the wire, of a message that the kernel has no memory for.
