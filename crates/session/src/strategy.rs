@@ -11,7 +11,9 @@ use std::str::FromStr;
 /// | `send`         | waits            | `Full`           | evicts the oldest, Ok |
 /// | `send_timeout` | waits, `TimedOut`| waits, `TimedOut`| evicts the oldest, Ok |
 ///
-/// What a writer has in hand is never evicted. Under `KeepLatest` that is at most half of the queue, or
+/// What `opened` sends goes out first and is never evicted, not even for more of the same.
+///
+/// What a writer has in hand is never evicted either. Under `KeepLatest` that is at most half of the queue, or
 /// one message; where it leaves no room all the same, because the queue holds a single message or a very
 /// large one comes, `KeepLatest` says `Full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

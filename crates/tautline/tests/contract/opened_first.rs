@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tautline::{Link, ServerOptions};
+use tautline::{Link, LinkOptions, SendError, ServerOptions, Strategy};
 
 use crate::common::*;
 
 over! {
     what_opened_sends_comes_before_what_others_send: tcp uds;
+    what_opened_sends_is_never_evicted: tcp uds;
 }
 
 /// A thread that sends all the time got its message in before a login or a subscription, within the
@@ -41,4 +42,34 @@ fn what_opened_sends_comes_before_what_others_send(transport: Transport) {
             assert_eq!(first, b"subscribe", "in life {life}");
         });
     }
+}
+
+/// A subscription that gave way to a sample would be missed for as long as the connection lasts.
+fn what_opened_sends_is_never_evicted(transport: Transport) {
+    let io = start();
+    let listener = RawListener::bind(transport);
+    let options = LinkOptions {
+        strategy: Strategy::KeepLatest,
+        queue_limit_messages: 4,
+        ..framed(transport)
+    };
+    let (handler, inbox) = recorder_that(|link: &Link, told| {
+        if matches!(told, Told::Opened(_)) {
+            for number in 0..4 {
+                link.try_send(&[number]).unwrap();
+            }
+            assert_eq!(link.try_send(&[4]), Err(SendError::Full));
+            let sample = link.clone();
+            let other = thread::spawn(move || sample.try_send(b"sample"));
+            assert_eq!(other.join().unwrap(), Err(SendError::Full));
+        }
+    });
+    let (link, mut peer) = client_of_raw(&io, &listener, options, handler);
+    inbox.expect_opened();
+    for number in 0..4 {
+        assert_eq!(peer.read_frame(), [number]);
+    }
+    let sending = link.statistics().sending;
+    assert_eq!(sending.discarded.evicted.messages, 0);
+    assert_eq!(sending.refused.messages, 2);
 }

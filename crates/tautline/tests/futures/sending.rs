@@ -208,6 +208,10 @@ async fn besteffort_and_keeplatest_never_wait(executor: Executor, transport: Tra
         };
         let pair = Pair::with(transport, options, InboxOptions::default()).await;
         pair.peer.link().pause_reading();
+        // Woken right there, this runs inside `opened`, whose own words are not evicted. They are written
+        // when it has returned.
+        pair.link.send(b"first words").await.unwrap();
+        pair.link.flush().await.unwrap();
         let sending = || pair.link.link().statistics().sending;
         loop {
             let sent = executor.before_a_moment(pair.link.send(&[1; 60_000])).await;
