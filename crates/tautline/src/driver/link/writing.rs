@@ -32,10 +32,6 @@ impl LinkDriver {
                 None => self.tell_pressure(turn),
             };
         }
-        if shared.channel.waits_for_total() && !self.looks_again {
-            self.looks_again = true;
-            turn.set_timer(Instant::now() + SHARED_TOTAL_POLL, shared.id);
-        }
         if !self.looks_again && shared.channel.waits_for_total() {
             self.looks_again = true;
             self.alarm
