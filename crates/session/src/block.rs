@@ -27,6 +27,11 @@ impl PeerId {
 
     /// The only peer of a queue that is not shared.
     pub const SOLE: Self = Self { slot: 0, life: 0 };
+    /// The driver of the peer of a stream: for what drivers say to each other.
+    pub(crate) const DRIVER: Self = Self {
+        slot: u32::MAX,
+        life: 1,
+    };
     /// Marks a message that was taken out of the middle of a queue.
     pub(crate) const NOBODY: Self = Self {
         slot: u32::MAX,
@@ -345,6 +350,46 @@ impl Block {
         self.tally -= rest;
         self.tell_delays(self.head - 1, self.head, |_, _| {});
         Some((peer, rest))
+    }
+
+    /// Removes what drivers say to each other, bytes and all, for a stream writes a block as it
+    /// stands; nothing in it is partly written.
+    pub(crate) fn remove_control(&mut self) -> Tally {
+        debug_assert!(!self.is_cut());
+        let mut removed = Tally::default();
+        if self.messages[self.head..]
+            .iter()
+            .all(|message| message.peer != PeerId::DRIVER)
+        {
+            return removed;
+        }
+        let (mut to, mut to_byte, mut from_byte) = (self.head, self.head_byte, self.head_byte);
+        let mut stamp = self.head_stamp;
+        for from in self.head..self.messages.len() {
+            while let Some(next) = self.stamps.get_mut(stamp)
+                && next.first as usize <= from
+            {
+                next.first = next.first.min(to as u32);
+                stamp += 1;
+            }
+            let message = self.messages[from];
+            let bytes = message.bytes as usize;
+            if message.peer == PeerId::DRIVER {
+                removed += Tally::one(bytes);
+                self.framing_bytes -= u64::from(message.framing_bytes);
+            } else {
+                self.bytes
+                    .copy_within(from_byte..from_byte + bytes, to_byte);
+                self.messages[to] = message;
+                to += 1;
+                to_byte += bytes;
+            }
+            from_byte += bytes;
+        }
+        self.messages.truncate(to);
+        self.bytes.truncate(to_byte);
+        self.tally -= removed;
+        removed
     }
 
     /// Splits a partly written front message off into `rest`, an empty block with room for it.

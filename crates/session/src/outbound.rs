@@ -141,10 +141,7 @@ impl Outbound {
             messages: options.queue_limit_messages as u64,
             bytes: options.queue_limit_bytes as u64,
         };
-        let limit = Tally {
-            messages: options.on_loss.ordinary_share(hook_limit.messages),
-            bytes: options.on_loss.ordinary_share(hook_limit.bytes),
-        };
+        let limit = options.on_loss.ordinary_limit(hook_limit);
         let total = options.budget.as_deref().map(Budget::limit_bytes);
         let room_bytes = limit.bytes.min(total.unwrap_or(u64::MAX)) as usize;
         let framing = options.framing.clone();

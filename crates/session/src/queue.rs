@@ -250,8 +250,8 @@ impl SendQueue {
         }
     }
 
-    /// Keeps what the connection that is over has not touched, but for what went ahead on it. Tells
-    /// `each` of what is given up.
+    /// Keeps what the connection that is over has not touched, but for what went ahead on it and what
+    /// drivers say to each other, which is of one connection. Tells `each` of what is given up.
     pub(crate) fn keep_untouched(
         &mut self,
         surroundings: &impl Surroundings,
@@ -266,8 +266,13 @@ impl SendQueue {
         if let Some((peer, rest)) = self.blocks.front_mut().and_then(Block::give_up_cut) {
             self.tally -= rest;
             each(peer, rest);
-            self.drop_empty_front(surroundings);
         }
+        for block in &mut self.blocks {
+            let control = block.remove_control();
+            self.tally -= control;
+            each(PeerId::DRIVER, control);
+        }
+        self.drop_empty_front(surroundings);
         // The next message may come long after the last reading of the clock.
         self.group.end();
     }

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::account::Tally;
+
 /// How a link comes back after it could not connect, or lost its connection.
 ///
 /// It pauses between two attempts: a time drawn at random between nothing and a limit that begins at
@@ -76,17 +78,20 @@ pub enum OnLoss {
     ///
     /// What `opened` of the new connection sends goes before them, so that it can log in or
     /// subscribe first, is never evicted, and is not kept itself: the next `opened` sends it anew.
-    /// An eighth of both queue limits is set aside for it, so that it finds room however much is
-    /// kept; all other sends have seven eighths.
+    /// An eighth of both queue limits, at least one message, is set aside for it, so that it finds
+    /// room however much is kept; all other sends have the rest.
     Keep,
 }
 
 impl OnLoss {
-    /// How much of a limit is left for all but the reopen hook.
-    pub(crate) const fn ordinary_share(self, limit: u64) -> u64 {
+    /// How much of a queue's limits is left for all but the reopen hook.
+    pub fn ordinary_limit(self, limit: Tally) -> Tally {
         match self {
             Self::Discard => limit,
-            Self::Keep => limit - limit / 8,
+            Self::Keep => Tally {
+                messages: limit.messages - (limit.messages / 8).max(1),
+                bytes: limit.bytes - limit.bytes / 8,
+            },
         }
     }
 }

@@ -8,6 +8,7 @@
 mod tasks;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
@@ -188,7 +189,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                 }
                 Offer::Wait(ticket) => {
                     state = self.wait_for_turn(state, ticket, deadline)?;
-                    offer = message.redeem(&mut state.outbound, ticket, peer, caller, &self.home);
+                    (state, offer) = self.redeem(state, ticket, message, peer, caller);
                 }
                 Offer::Refused(Refusal::WouldWait) if !flushed => {
                     // A callback may not wait, but it may make room by writing itself.
@@ -203,6 +204,28 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     self.publish(state);
                     return Err(refused(refusal));
                 }
+            }
+        }
+    }
+
+    /// A message that waited has its turn. Encoding it may panic, if the framing is the user's own: that
+    /// is its sender's affair, and the turn passes on.
+    #[cold]
+    fn redeem<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<O>>,
+        ticket: Ticket,
+        message: Message<'_>,
+        peer: PeerId,
+        caller: Caller,
+    ) -> (MutexGuard<'a, State<O>>, Offer) {
+        let redeem = || message.redeem(&mut state.outbound, ticket, peer, caller, &self.home);
+        match catch_unwind(AssertUnwindSafe(redeem)) {
+            Ok(offer) => (state, offer),
+            Err(panic) => {
+                state.outbound.cancel(ticket);
+                self.publish(state);
+                resume_unwind(panic)
             }
         }
     }

@@ -469,7 +469,7 @@ impl Outbound {
         let encoded_bytes = header.len() + payload.len();
         self.queue
             .push(encoded_bytes, at_ns, surroundings, |block| {
-                block.push(header, payload, PeerId::SOLE);
+                block.push(header, payload, PeerId::DRIVER);
             });
         self.judge_pressure();
     }

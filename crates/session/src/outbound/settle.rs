@@ -214,6 +214,7 @@ impl Outbound {
             if let Some((_, rest)) = block.give_up_cut() {
                 lost += rest;
             }
+            lost += block.remove_control();
             // Only a stream keeps, and it has one peer.
             self.account.discarded.add(cause, lost);
             self.give_back(lost.bytes);

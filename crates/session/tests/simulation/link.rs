@@ -156,11 +156,11 @@ impl Link {
             messages: plan.limit_messages as u64,
             bytes: plan.limit_bytes as u64,
         };
-        // An eighth is the hook's.
+        // An eighth is the hook's, and at least one message.
         let limit = match plan.on_loss {
             OnLoss::Discard => hook_limit,
             OnLoss::Keep => Tally {
-                messages: hook_limit.messages - hook_limit.messages / 8,
+                messages: hook_limit.messages - (hook_limit.messages / 8).max(1),
                 bytes: hook_limit.bytes - hook_limit.bytes / 8,
             },
         };

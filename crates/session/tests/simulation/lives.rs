@@ -121,11 +121,7 @@ fn plan(random: &mut Random) -> Plan {
         let most_bytes = random.pick(&[8, 60, 400, 2_000, 20_000]);
         random.between(least_bytes, most_bytes.max(least_bytes))
     };
-    let limit_messages = if random.one_in(2) {
-        random.between(1, 8)
-    } else {
-        1_000
-    };
+    let few_messages = random.one_in(2).then(|| random.between(1, 8));
     // How many of the longest fit: one hardly, or many.
     let longest = limit_bytes / random.pick(&[1, 2, 4, 10]);
     let frame_limit = if random.one_in(4) {
@@ -155,6 +151,9 @@ fn plan(random: &mut Random) -> Plan {
     } else {
         frame_limit
     };
+    // To keep takes two: one is the hook's.
+    let least_messages = if on_loss == OnLoss::Keep { 2 } else { 1 };
+    let limit_messages = few_messages.map_or(1_000, |few| few.max(least_messages));
     Plan {
         on_loss,
         framing_name,

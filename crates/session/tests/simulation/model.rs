@@ -257,8 +257,13 @@ impl Model {
             } else {
                 None
             };
-            let gone = std::mem::take(&mut self.ahead).into_iter().chain(cut);
-            let given_up = self.give_up_these(gone, cause);
+            // What drivers say to each other is of one connection.
+            let (control, kept): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
+                .into_iter()
+                .partition(|message| message.control.is_some());
+            self.queue = kept;
+            let gone = std::mem::take(&mut self.ahead).into_iter();
+            let given_up = self.give_up_these(gone.chain(cut).chain(control), cause);
             self.carried += sum(&self.queue);
             given_up
         } else {

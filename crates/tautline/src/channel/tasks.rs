@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 
 use tautline_session::{Call, Offer, PeerId, Ticket, TicketState};
 
-use super::{Channel, FlushBegun, Home, Outlet, refused};
+use super::{Channel, FlushBegun, Home, Message, Outlet, refused};
 use crate::error::{FlushError, SendError};
 use crate::sync::lock;
 use crate::wakers::new_key;
@@ -42,9 +42,10 @@ impl<O: Outlet, H: Home> Channel<O, H> {
                     *place = None;
                     // It came before it was told.
                     _unused = state.tasks.take(&ticket);
-                    state
-                        .outbound
-                        .redeem(ticket, message, peer, caller, &self.home)
+                    let message = Message::Payload(message);
+                    let offer;
+                    (state, offer) = self.redeem(state, ticket, message, peer, caller);
+                    offer
                 }
             };
             match offer {

@@ -119,7 +119,11 @@ impl ListenerDriver {
             self.server.turned_away();
             return;
         }
-        let shared = self.make_link(&socket, turn);
+        let Ok(shared) = contain(|| self.make_link(&socket, turn)) else {
+            // The user's own framing panicked when it was asked how much it adds.
+            self.server.turned_away();
+            return;
+        };
         if !self.server.peer_comes(&shared) {
             return;
         }

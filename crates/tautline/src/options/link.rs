@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_session::{
     Framing, Heartbeat, IdleTimeouts, Inbound, OnBadFrame, OnLoss, OutboundOptions, Parser,
-    Reconnect, Strategy,
+    Reconnect, Strategy, Tally,
 };
 
 use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
@@ -194,7 +194,8 @@ pub struct LinkOptions {
     /// What becomes of messages that wait when their connection is lost.
     ///
     /// Default [`OnLoss::Discard`]. [`OnLoss::Keep`] needs a stream, a framing other than raw, and
-    /// `reconnect`; it sets an eighth of both queue limits aside for what `opened` sends.
+    /// `reconnect`; it sets an eighth of both queue limits, at least one message, aside for what
+    /// `opened` sends.
     pub on_loss: OnLoss,
     /// How long a `DirectLink` polls, giving way with `sched_yield`, before it sleeps.
     ///
@@ -292,6 +293,15 @@ impl LinkOptions {
             receiving: self.receive_idle_timeout,
             sending: self.send_idle_timeout,
         }
+    }
+
+    /// Bytes of the queue for all but the reopen hook.
+    pub(super) fn ordinary_queue_bytes(&self) -> usize {
+        let limit = Tally {
+            messages: self.queue_limit_messages as u64,
+            bytes: self.queue_limit_bytes as u64,
+        };
+        self.on_loss.ordinary_limit(limit).bytes as usize
     }
 
     /// The queue of such a link.

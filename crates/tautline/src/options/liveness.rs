@@ -113,15 +113,17 @@ impl LinkOptions {
             );
             return Err(Error::option("frame_limit_bytes", why));
         }
+        self.heartbeat_fits("queue_limit_bytes", self.ordinary_queue_bytes())
+    }
+
+    /// Refuses a limit that a heartbeat does not fit: none would ever be sent, and every peer be lost.
+    pub(super) fn heartbeat_fits(&self, name: &'static str, limit: usize) -> Result<(), Error> {
         let frame_bytes = self.framing.header_bytes() + CONTROL_BYTES;
-        if self.queue_limit_bytes < frame_bytes {
-            let why = format!(
-                "{} has no room for a heartbeat: {frame_bytes} bytes",
-                self.queue_limit_bytes
-            );
-            return Err(Error::option("queue_limit_bytes", why));
+        if self.heartbeat.is_none() || limit >= frame_bytes {
+            return Ok(());
         }
-        Ok(())
+        let why = format!("{limit} has no room for a heartbeat: {frame_bytes} bytes");
+        Err(Error::option(name, why))
     }
 
     /// What needs a thread that looks at the clock: a direct link has none.

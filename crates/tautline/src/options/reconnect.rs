@@ -57,7 +57,14 @@ fn validate_keep(options: &LinkOptions, address: &Address) -> Result<(), Error> 
     if options.reconnect.is_none() {
         return refused("keep needs reconnect, or there is no next connection");
     }
-    // An eighth is set aside for what `opened` sends; what is left has to hold a message too.
-    let ordinary = options.queue_limit_bytes - options.queue_limit_bytes / 8;
-    queue_bytes("queue_limit_bytes", ordinary, &options.framing)
+    // A part is set aside for what `opened` sends; what is left has to hold a message too.
+    if options.queue_limit_messages == 1 {
+        let why = "keep needs 2: one is set aside for what `opened` sends";
+        return Err(Error::option("queue_limit_messages", why));
+    }
+    queue_bytes(
+        "queue_limit_bytes",
+        options.ordinary_queue_bytes(),
+        &options.framing,
+    )
 }

@@ -80,6 +80,8 @@ impl ServerOptions {
             self.total_queue_limit_bytes,
             &self.link.framing,
         )?;
+        self.link
+            .heartbeat_fits("total_queue_limit_bytes", self.total_queue_limit_bytes)?;
         if self.peer_expiry.is_zero() {
             return Err(Error::option(
                 "peer_expiry",

@@ -413,4 +413,14 @@ fn to_keep_messages_takes_borders_and_a_connection_to_come() {
     }
     let text = refused(keeping(UDP, &Framing::Raw, rules));
     assert!(text.starts_with("on_loss: "), "{text}");
+    let one = link(|options| {
+        options.on_loss = OnLoss::Keep;
+        options.framing = framed.clone();
+        options.reconnect = rules;
+        options.queue_limit_messages = 1;
+    });
+    assert_eq!(
+        refused(one.validate(&TCP.parse().unwrap())),
+        "queue_limit_messages: keep needs 2: one is set aside for what `opened` sends"
+    );
 }

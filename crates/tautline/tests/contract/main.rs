@@ -44,4 +44,5 @@ mod shortage;
 mod signals;
 mod starting;
 mod threads;
+mod together;
 mod uds;

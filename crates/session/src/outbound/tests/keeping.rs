@@ -254,3 +254,75 @@ fn an_eighth_of_the_limits_is_the_hooks_however_much_is_kept() {
     let too_large = Refusal::TooLarge { limit_bytes: 14 };
     assert_eq!(longest, Offer::Refused(too_large));
 }
+
+#[test]
+fn a_message_of_the_hook_has_room_however_small_the_limit() {
+    // (limit, of which all others have)
+    for (limit_messages, others) in [(2, 1), (7, 6), (8, 7), (16, 14)] {
+        let mut rig = Rig::with(&OutboundOptions {
+            queue_limit_messages: limit_messages,
+            on_loss: OnLoss::Keep,
+            ..options()
+        });
+        rig.outbound.opened();
+        rig.outbound.hook_done();
+        for _ in 0..others {
+            rig.queue(b"kept");
+        }
+        let full = rig.offer(b"x", Call::Try, Caller::Driver);
+        assert_eq!(full, Offer::Refused(Refusal::Full));
+        lose(&mut rig);
+        rig.outbound.opened();
+        rig.queue(b"login");
+        rig.outbound.hook_done();
+        let written = rig.drain().concat();
+        assert_eq!(written, [&b"login"[..], &b"kept".repeat(others)].concat());
+    }
+}
+
+#[test]
+fn what_drivers_say_is_of_one_connection() {
+    let prefixed = |payload: &[u8]| [&[0, 0, 0, payload.len() as u8], payload].concat();
+    for in_flight in [false, true] {
+        let mut rig = Rig::with(&OutboundOptions {
+            framing: Framing::length_prefix(),
+            on_loss: OnLoss::Keep,
+            ..options()
+        });
+        rig.outbound.opened();
+        rig.outbound.hook_done();
+        rig.queue(b"begun");
+        let pong = |rig: &mut Rig| {
+            let number = crate::control::Control::Pong(7);
+            assert!(rig.outbound.offer_control(number, &rig.desk));
+        };
+        pong(&mut rig);
+        rig.queue(b"one");
+        pong(&mut rig);
+        pong(&mut rig);
+        rig.queue(b"two");
+        pong(&mut rig);
+        let taken = rig.take();
+        let (lost, carried) = (tally(5, 52 + 6), tally(2, 14));
+        if in_flight {
+            lose(&mut rig);
+            rig.settle(taken, 3);
+        } else {
+            rig.settle(taken, 3);
+            assert_eq!(lose(&mut rig), lost);
+        }
+        let statistics = rig.outbound.statistics();
+        assert_eq!(statistics.carried, carried);
+        assert_eq!(statistics.waiting, carried);
+        assert_eq!(statistics.discarded.connection_lost.messages, 5);
+        assert!(statistics.closes());
+        reopen(&mut rig);
+        rig.queue(b"new");
+        let kept = [prefixed(b"one"), prefixed(b"two"), prefixed(b"new")];
+        assert_eq!(rig.drain().concat(), kept.concat());
+        assert_eq!(
+            rig.outbound.statistics().written_payload_bytes,
+            if in_flight { 9 } else { 12 }
+        );
+    }
+}

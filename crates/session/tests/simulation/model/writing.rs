@@ -126,8 +126,15 @@ impl Model {
             let message = hand.messages.pop_front().expect("it is the front");
             self.give_up(&message, cause);
         }
-        self.carried += sum(&hand.messages);
-        self.put_back(hand.messages, false);
+        let (control, kept): (VecDeque<_>, VecDeque<_>) = hand
+            .messages
+            .into_iter()
+            .partition(|message| message.control.is_some());
+        for message in &control {
+            self.give_up(message, cause);
+        }
+        self.carried += sum(&kept);
+        self.put_back(kept, false);
         None
     }
 

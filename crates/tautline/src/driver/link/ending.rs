@@ -102,6 +102,8 @@ impl LinkDriver {
         if let Some(gathering) = &mut self.gathering {
             gathering.clear();
         }
+        // What a pause kept is of this connection: nothing of it may come after `closed`.
+        self.held = false;
         let cause = match reason {
             Reason::Closed | Reason::Aborted => Discard::Closed,
             _ => Discard::ConnectionLost,

@@ -243,7 +243,7 @@ impl LinkDriver {
         self.alarm.set(at, id, turn);
     }
 
-    const fn is_connected(&self) -> bool {
+    pub(super) const fn is_connected(&self) -> bool {
         matches!(self.stage, Stage::Open | Stage::Closing(_))
     }
 }

@@ -178,10 +178,17 @@ impl LinkDriver {
         let cut = (bytes > 0).then_some(Event::CutFrame { bytes });
         for event in [untold, cut].into_iter().flatten() {
             self.shared().counters.fault();
+            if !self.is_connected() {
+                continue;
+            }
             let told = self.audience.event(&event);
             if self.survive(told, turn) == Alive::No {
                 return Alive::No;
             }
+        }
+        if !self.is_connected() {
+            // A callback panicked, and the end waits for a writer.
+            return Alive::Yes;
         }
         if let Some(cause) = self.broken.take() {
             return self.lost(cause, turn);

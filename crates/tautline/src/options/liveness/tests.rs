@@ -1,8 +1,9 @@
 //! Each rule, by the name of its option.
 
-use tautline_session::{ByteOrder, PrefixWidth};
+use tautline_session::{ByteOrder, OnLoss, PrefixWidth, Reconnect};
 
 use super::*;
+use crate::options::ServerOptions;
 
 const TCP: &str = "tcp://127.0.0.1:1";
 
@@ -165,6 +166,30 @@ fn a_heartbeat_needs_a_framing_and_room() {
     assert_eq!(
         refused(TCP, small),
         "queue_limit_bytes: 12 has no room for a heartbeat: 13 bytes"
+    );
+    // An eighth is what `opened` sends.
+    let kept = |o: &mut LinkOptions| {
+        small(o);
+        o.queue_limit_bytes = 13;
+        o.reconnect = Some(Reconnect::default());
+        o.on_loss = OnLoss::Keep;
+    };
+    assert_eq!(
+        refused(TCP, kept),
+        "queue_limit_bytes: 12 has no room for a heartbeat: 13 bytes"
+    );
+    let mut server = ServerOptions {
+        total_queue_limit_bytes: 12,
+        ..ServerOptions::default()
+    };
+    small(&mut server.link);
+    server.link.queue_limit_bytes = 13;
+    assert_eq!(
+        server
+            .validate(&TCP.parse().unwrap())
+            .unwrap_err()
+            .to_string(),
+        "total_queue_limit_bytes: 12 has no room for a heartbeat: 13 bytes"
     );
     let byte = |frame_limit_bytes| {
         move |o: &mut LinkOptions| {
