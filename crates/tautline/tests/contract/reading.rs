@@ -16,6 +16,7 @@ over! {
     a_paused_link_still_sends: tcp uds udp;
     a_paused_link_can_be_closed_and_aborted: tcp uds udp;
     pausing_and_resuming_from_anywhere_loses_nothing: tcp uds;
+    resumed_the_moment_after_it_paused_it_hears_all_before_the_end: tcp uds;
 }
 
 fn a_paused_reader_loses_nothing_and_holds_nothing(transport: Transport) {
@@ -217,5 +218,37 @@ fn pausing_and_resuming_from_anywhere_loses_nothing(transport: Transport) {
     });
     for message in &messages {
         assert_eq!(pair.peer_inbox.expect_message(), *message);
+    }
+}
+
+/// A handler pauses after each message, and somebody else resumes all the time: where that fell between
+/// the pause and the next read, the end of the stream was told first, and what the pause had held back was
+/// lost.
+fn resumed_the_moment_after_it_paused_it_hears_all_before_the_end(transport: Transport) {
+    let io = start();
+    let listener = RawListener::bind(transport);
+    for life in 0..300 {
+        let (handler, inbox) = recorder_that(|link: &Link, told| {
+            if matches!(told, Told::Message(..)) {
+                link.pause_reading();
+            }
+        });
+        let (link, mut peer) = client_of_raw(&io, &listener, framed(transport), handler);
+        inbox.expect_opened();
+        let resuming = thread::spawn(move || {
+            while !link.is_ended() {
+                link.resume_reading();
+            }
+        });
+        let messages = numbered(40, 100);
+        for message in &messages {
+            peer.write_frame(message);
+        }
+        drop(peer);
+        for message in messages {
+            assert_eq!(inbox.expect_message(), message, "in life {life}");
+        }
+        inbox.expect_end();
+        resuming.join().unwrap();
     }
 }

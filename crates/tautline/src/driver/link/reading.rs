@@ -30,17 +30,22 @@ impl LinkDriver {
         to_the_end: bool,
         turn: &mut Turn,
     ) -> Alive {
-        if self.held && self.shared().delivers() {
-            self.held = false;
-            if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
-                return Alive::No;
-            }
-        }
         for _ in 0..READS_PER_TURN {
             let Some(outlet) = self.outlet.clone() else {
                 return Alive::Yes;
             };
-            if !self.shared().delivers() || self.their_side == Side::Ended {
+            if !self.shared().delivers() {
+                return Alive::Yes;
+            }
+            if std::mem::take(&mut self.held) {
+                // Whoever paused may have resumed from another thread the moment after, and the end of
+                // the stream must not overtake what was held back.
+                if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
+                    return Alive::No;
+                }
+                continue;
+            }
+            if self.their_side == Side::Ended {
                 return Alive::Yes;
             }
             let datagram = outlet.socket().kind().is_datagram();
