@@ -54,6 +54,8 @@ pub(crate) struct Moment {
     pub(crate) connections: ConnectionStatistics,
     /// Why the last attempt or connection failed; `None` while one is open.
     pub(crate) failure: Option<Reason>,
+    /// `opened` has returned: whoever waits for the link to open goes on behind what it sent.
+    pub(crate) opened_told: bool,
     /// What had been kept for a connection that did not come.
     pub(crate) kept: Tally,
     /// Tasks that wait for a change here.
@@ -70,6 +72,11 @@ impl Watched for Moment {
 impl Moment {
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.state, LinkState::Open)
+    }
+
+    /// As those see it who wait for the link to open.
+    pub(crate) const fn is_open_and_told(&self) -> bool {
+        self.is_open() && self.opened_told
     }
 
     pub(crate) const fn ended(&self) -> Option<&Reason> {

@@ -150,7 +150,8 @@ impl Link {
         }
     }
 
-    /// Waits until the link is open, through all attempts of one that reconnects.
+    /// Waits until the link is open and its handler's `opened` has returned, through all attempts of one
+    /// that reconnects.
     ///
     /// # Errors
     /// Why it could not be opened; that it ended; or that the time went by, after which it may still
@@ -164,7 +165,7 @@ impl Link {
             Some(Instant::now())
         };
         let opened = shared.life.wait(deadline, |now| match &now.state {
-            LinkState::Open => Some(Ok(())),
+            LinkState::Open => (now.opened_told || !may_wait).then_some(Ok(())),
             LinkState::Ended { reason } => Some(Err(shared.ended_error(reason))),
             LinkState::Connecting | LinkState::Closed | LinkState::Retrying { .. } => None,
         });
@@ -417,18 +418,24 @@ impl LinkShared {
         (now.local, now.peer) = (local, peer);
     }
 
+    /// The link is open, which its handler is told next.
     pub(crate) fn set_open(&self) {
         self.opened.store(true, Ordering::Release);
-        self.life.change(|now| {
-            now.state = LinkState::Open;
-            now.failure = None;
-            now.connections.opened += 1;
-        });
+        let mut now = self.life.now();
+        now.state = LinkState::Open;
+        now.failure = None;
+        now.connections.opened += 1;
+    }
+
+    /// `opened` has returned.
+    pub(crate) fn set_opened_told(&self) {
+        self.life.change(|now| now.opened_told = true);
     }
 
     pub(crate) fn set_closed(&self, unsent: Unsent) {
         self.life.change(|now| {
             now.state = LinkState::Closed;
+            now.opened_told = false;
             now.unsent = unsent;
         });
     }

@@ -349,6 +349,7 @@ impl DatagramDriver {
             peer: Some(address),
         };
         let told = audience.opened(&opened);
+        audience.shared().set_opened_told();
         let told = told.and_then(|()| audience.pressure(self.pressure));
         let peer = Peer {
             audience,

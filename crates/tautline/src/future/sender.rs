@@ -63,14 +63,14 @@ impl AsyncSender {
         Flush { link, flushing }.await
     }
 
-    /// Waits until a connection is open; at once if one is.
+    /// Waits until a connection is open, and its handler told; at once if one is.
     ///
     /// # Errors
     /// Why it could not be opened, or that the link has ended.
     pub async fn opened(&self) -> Result<(), Error> {
         let shared = self.shared();
         let look = |now: &Moment| match now.ended() {
-            _ if now.is_open() => Some(Ok(())),
+            _ if now.is_open_and_told() => Some(Ok(())),
             Some(reason) => Some(Err(shared.ended_error(reason))),
             None => None,
         };

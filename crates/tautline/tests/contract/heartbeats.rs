@@ -56,12 +56,13 @@ fn two_ends_that_live_measure_their_round_trips(transport: Transport) {
         assert!(rtt.min > Duration::ZERO && rtt.smoothed <= rtt.max);
         // Pings and answers, and nothing else.
         assert!(statistics.sending.closes());
-        assert!(statistics.sending.heartbeats >= 6);
+        // The other end may have asked less often by now.
+        assert!(statistics.sending.heartbeats >= 3);
         assert_eq!(
             statistics.sending.accepted.messages,
             statistics.sending.heartbeats
         );
-        assert!(statistics.receiving.heartbeats >= 6);
+        assert!(statistics.receiving.heartbeats >= 3);
         assert_eq!(statistics.receiving.messages, 0);
     }
     assert!(pair.client_inbox.so_far().is_empty());

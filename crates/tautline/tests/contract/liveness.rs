@@ -232,8 +232,9 @@ fn the_peers_of_a_server_may_be_idle_each_by_itself(transport: Transport) {
 fn a_long_callback_is_no_silence_of_the_peer(transport: Transport) {
     let io = start();
     let (release, held) = mpsc::channel::<()>();
+    let mut holds = true;
     let (handler, inbox) = recorder_that(move |_, told| {
-        if matches!(told, Told::Opened(_)) {
+        if matches!(told, Told::Message(..)) && std::mem::take(&mut holds) {
             // Ends when the sender is dropped.
             let _ = held.recv();
         }
@@ -243,11 +244,13 @@ fn a_long_callback_is_no_silence_of_the_peer(transport: Transport) {
         ..framed(transport)
     };
     let (_link, mut peer) = reach(&io, transport, options, handler);
+    peer.write_message(b"first");
     pass(2 * IDLE);
     let spoken = Instant::now();
     peer.write_message(b"spoken");
     drop(release);
     inbox.expect_opened();
+    assert_eq!(inbox.expect_message(), b"first");
     assert_eq!(inbox.expect_message(), b"spoken");
     let closed = inbox.expect_end();
     assert!(spoken.elapsed() >= IDLE);

@@ -10,6 +10,7 @@ use crate::common::*;
 over! {
     what_opened_sends_comes_before_what_others_send: tcp uds;
     what_opened_sends_is_never_evicted: tcp uds;
+    whoever_waited_for_it_to_open_finds_nothing_in_the_way: tcp uds;
 }
 
 /// A thread that sends all the time got its message in before a login or a subscription, within the
@@ -72,4 +73,19 @@ fn what_opened_sends_is_never_evicted(transport: Transport) {
     let sending = link.statistics().sending;
     assert_eq!(sending.discarded.evicted.messages, 0);
     assert_eq!(sending.refused.messages, 2);
+}
+
+/// A send right after `wait_open` waited for `opened` to return, and with a short `max_queue_delay` was too
+/// old by then.
+fn whoever_waited_for_it_to_open_finds_nothing_in_the_way(transport: Transport) {
+    let io = start();
+    let listener = RawListener::bind(transport);
+    for life in 0..100 {
+        let (link, mut peer) = client_of_raw(&io, &listener, framed(transport), recorder().0);
+        link.send(b"hello").unwrap();
+        assert_eq!(peer.read_frame(), b"hello");
+        let sending = link.statistics().sending;
+        assert_eq!(sending.direct_writes, 1, "in life {life}");
+        assert_eq!(sending.queue_delay, None, "in life {life}");
+    }
 }

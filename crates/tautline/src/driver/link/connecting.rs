@@ -126,6 +126,7 @@ impl LinkDriver {
         self.begin_watching(turn);
         let told = self.audience.opened(&opened);
         shared.channel.hook_done();
+        shared.set_opened_told();
         self.survive(told, turn)
     }
 }
