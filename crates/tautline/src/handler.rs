@@ -30,6 +30,10 @@ pub(crate) use batch::Piece;
 /// A closure `FnMut(&Link, &[u8], Received)` is a handler that cares for messages alone.
 pub trait Handler: Send + 'static {
     /// A connection is there and takes messages.
+    ///
+    /// On a stream what this call sends goes out first: messages that other threads send meanwhile are
+    /// queued behind it, and so is what [`OnLoss::Keep`](crate::OnLoss::Keep) carried over. The place for a
+    /// login or a subscription.
     fn opened(&mut self, link: &Link, opened: &Opened) {
         let _ = (link, opened);
     }
