@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // UDP keeps the borders of messages by itself; streams need marks.
     let framing = match address {
         Address::Udp { .. } => Framing::Raw,
-        Address::Tcp { .. } | Address::Uds(_) => Framing::length_prefix(),
+        _ => Framing::length_prefix(),
     };
     let options = LinkOptions {
         framing,

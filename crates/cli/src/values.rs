@@ -11,7 +11,14 @@ use tautline_gauge::quantity::{self, QuantityError};
 
 /// An address as users type it: `HOST[:PORT]` is tcp, port 6001.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
-    Address::parse_command_line(text).map_err(|error| error.to_string())
+    let address = Address::parse_command_line(text).map_err(|error| error.to_string())?;
+    match address {
+        Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Ok(address),
+        Address::Tls { .. } | Address::Serial(_) => Err(format!(
+            "{}: the instrument does not measure it",
+            address.scheme()
+        )),
+    }
 }
 
 /// A name that stands in pages of a folder of evidence: nothing that would move a terminal's cursor.

@@ -4,6 +4,7 @@
 //! Every address that was parsed, or that a socket reports, prints as text that parses back to it.
 
 mod escape;
+mod serial;
 mod syntax;
 
 use std::fmt;
@@ -15,18 +16,22 @@ use std::str::FromStr;
 use crate::error::ErrorKind;
 use crate::sys;
 
+pub use serial::SerialLine;
+
 /// Where a link connects to, or a server listens.
 ///
 /// | text | what |
 /// |---|---|
 /// | `tcp://plc.local:9000` | TCP; the name is looked up when it is used |
 /// | `tcp://127.0.0.1:0` | TCP, listening on a free port |
+/// | `tls://gateway.local:9443` | TLS over TCP; needs the feature `tls` |
 /// | `udp://[fe80::1%eth0]:5000` | UDP, an IPv6 address with its interface |
 /// | `udp://[::]:5000` | UDP, every address of the machine, IPv4 too |
 /// | `uds:///run/robot.sock` | a Unix socket in the file system |
 /// | `uds://@robot` | a Unix socket in the abstract namespace |
+/// | `serial:///dev/ttyUSB0?baud=115200` | a serial line, see [`SerialLine`]; needs the feature `serial` |
 ///
-/// In Unix names a space, a control character, `%`, `?` and `#` are written `%20`, `%25` and so on.
+/// In Unix names and the paths of devices a space, a control character, `%`, `?` and `#` are written `%20`, `%25` and so on.
 ///
 /// ```
 /// use tautline::Address;
@@ -54,6 +59,15 @@ pub enum Address {
     },
     /// A Unix stream socket.
     Uds(UdsName),
+    /// TLS over TCP.
+    Tls {
+        /// As for TCP; what the certificate has to say unless the options name something else.
+        host: String,
+        /// As for TCP.
+        port: u16,
+    },
+    /// A serial line, or a pseudo-terminal.
+    Serial(SerialLine),
 }
 
 /// The name of a Unix socket.
@@ -84,12 +98,20 @@ impl Address {
         Self::Udp { host, port }
     }
 
+    /// The TLS address of an IP address and port.
+    pub fn tls(address: SocketAddr) -> Self {
+        let (host, port) = host_and_port(address);
+        Self::Tls { host, port }
+    }
+
     /// What stands before `://`.
     pub fn scheme(&self) -> &'static str {
         match self {
             Self::Tcp { .. } => "tcp",
             Self::Udp { .. } => "udp",
             Self::Uds(_) => "uds",
+            Self::Tls { .. } => "tls",
+            Self::Serial(_) => "serial",
         }
     }
 
@@ -128,9 +150,12 @@ impl Address {
 
     fn check(&self) -> Result<(), Fault> {
         match self {
-            Self::Tcp { host, .. } | Self::Udp { host, .. } => syntax::check_host(host),
+            Self::Tcp { host, .. } | Self::Udp { host, .. } | Self::Tls { host, .. } => {
+                syntax::check_host(host)
+            }
             Self::Uds(UdsName::Path(path)) => syntax::check_path(path),
             Self::Uds(UdsName::Abstract(name)) => syntax::check_abstract(name),
+            Self::Serial(line) => line.check(),
         }
     }
 }
@@ -149,10 +174,15 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.scheme())?;
         match self {
-            Self::Tcp { host, port } | Self::Udp { host, port } if host.contains(':') => {
+            Self::Tcp { host, port } | Self::Udp { host, port } | Self::Tls { host, port }
+                if host.contains(':') =>
+            {
                 write!(f, "[{host}]:{port}")
             }
-            Self::Tcp { host, port } | Self::Udp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp { host, port } | Self::Udp { host, port } | Self::Tls { host, port } => {
+                write!(f, "{host}:{port}")
+            }
+            Self::Serial(line) => line.write(f),
             Self::Uds(UdsName::Path(path)) => escape::write_escaped(f, path.as_os_str().as_bytes()),
             Self::Uds(UdsName::Abstract(name)) => {
                 f.write_str("@")?;
@@ -201,7 +231,7 @@ impl fmt::Display for AddressError {
         write!(f, "{shown:?}: ")?;
         match &self.fault {
             Fault::Scheme(scheme) => {
-                write!(f, "{scheme}: this version speaks tcp, udp and uds")
+                write!(f, "{scheme}: the schemes are tcp, tls, udp, uds and serial")
             }
             Fault::Syntax(why) => f.write_str(why),
         }

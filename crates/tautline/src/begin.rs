@@ -53,7 +53,9 @@ pub(crate) fn listen<H: Handler>(
     options.link.refuse_spin()?;
     let accept = Accept::new(accept);
     match address {
-        Address::Tcp { .. } | Address::Uds(_) => listen_streams(io, address, options, accept),
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+            listen_streams(io, address, options, accept)
+        }
         Address::Udp { .. } => bind_datagrams(io, address, options, accept),
     }
 }

@@ -270,8 +270,11 @@ impl From<AddressError> for Error {
 
 fn explain_in_use(address: &Address, holder: impl fmt::Display) -> String {
     let advice = match address {
-        Address::Tcp { .. } | Address::Udp { .. } => "choose another port, or 0 for a free one",
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } => {
+            "choose another port, or 0 for a free one"
+        }
         Address::Uds(_) => "stop it first, or choose another name",
+        Address::Serial(_) => "stop it first, or choose another device",
     };
     format!("address in use: {holder}; {advice}")
 }

@@ -61,7 +61,7 @@ pub mod thread;
 mod transport;
 mod wakers;
 
-pub use address::{Address, AddressError, DEFAULT_PORT, UDS_NAME_LIMIT, UdsName};
+pub use address::{Address, AddressError, DEFAULT_PORT, SerialLine, UDS_NAME_LIMIT, UdsName};
 pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 #[cfg(feature = "futures")]

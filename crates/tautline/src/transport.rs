@@ -1,4 +1,4 @@
-//! Sockets of three kinds behind one face: how they are made, what they have in common.
+//! Sockets of five kinds behind one face: how they are made, what they have in common.
 //!
 //! Everything above asks for a [`Socket`] or a [`Listener`] and never for a file descriptor's
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
@@ -8,6 +8,7 @@ mod holder;
 mod inet;
 mod race;
 mod resolve;
+mod serial;
 mod socket;
 mod tcp;
 mod udp;
@@ -21,7 +22,7 @@ use std::time::Instant;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
-use crate::address::Address;
+use crate::address::{Address, SerialLine};
 use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys;
@@ -32,12 +33,14 @@ pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
 
-/// The three kinds of sockets: a closed set, so an enum.
+/// The five kinds of sockets, a serial line among them: a closed set, so an enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Tcp,
+    Tls,
     Uds,
     Udp,
+    Serial,
 }
 
 impl Kind {
@@ -46,21 +49,24 @@ impl Kind {
             Address::Tcp { .. } => Self::Tcp,
             Address::Udp { .. } => Self::Udp,
             Address::Uds(_) => Self::Uds,
+            Address::Tls { .. } => Self::Tls,
+            Address::Serial(_) => Self::Serial,
         }
     }
 
     /// Whether borders of messages are kept, and an empty read is an empty message.
     pub(crate) fn is_datagram(self) -> bool {
         match self {
-            Self::Tcp | Self::Uds => false,
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => false,
             Self::Udp => true,
         }
     }
 
     fn socket_type(self) -> Type {
         match self {
-            Self::Tcp | Self::Uds => Type::STREAM,
+            Self::Tcp | Self::Tls | Self::Uds => Type::STREAM,
             Self::Udp => Type::DGRAM,
+            Self::Serial => unreachable!("a serial line is opened, not made"),
         }
     }
 }
@@ -70,20 +76,16 @@ impl Kind {
 pub(crate) enum Target {
     Inet(SocketAddr),
     Uds(SockAddr),
+    Serial(SerialLine),
 }
 
 impl Target {
-    fn domain(&self) -> Domain {
-        match self {
-            Self::Inet(address) => Domain::for_address(*address),
-            Self::Uds(_) => Domain::UNIX,
-        }
-    }
-
-    fn to_sockaddr(&self) -> SockAddr {
-        match self {
-            Self::Inet(address) => SockAddr::from(*address),
-            Self::Uds(name) => name.clone(),
+    /// Targets of one family are tried one after the other, of two in turn.
+    fn is_same_family(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Inet(one), Self::Inet(other)) => one.is_ipv4() == other.is_ipv4(),
+            (Self::Uds(_), Self::Uds(_)) | (Self::Serial(_), Self::Serial(_)) => true,
+            (Self::Inet(_) | Self::Uds(_) | Self::Serial(_), _) => false,
         }
     }
 }
@@ -96,6 +98,7 @@ impl fmt::Display for Target {
                 Some(address) => address.fmt(f),
                 None => f.write_str("a socket without a name"),
             },
+            Self::Serial(line) => Address::Serial(line.clone()).fmt(f),
         }
     }
 }
@@ -119,9 +122,14 @@ pub(crate) fn start_connect(
     options: &LinkOptions,
 ) -> Result<(Socket, Connecting), Error> {
     let failed = |cause| Error::connect(address, cause);
-    let socket = Socket::create(Kind::of(address), target.domain()).map_err(failed)?;
+    let (domain, name) = match target {
+        Target::Inet(address) => (Domain::for_address(*address), SockAddr::from(*address)),
+        Target::Uds(name) => (Domain::UNIX, name.clone()),
+        Target::Serial(line) => return Ok((serial::open(address, line)?, Connecting::Done)),
+    };
+    let socket = Socket::create(Kind::of(address), domain).map_err(failed)?;
     configure(&socket, address, options)?;
-    let connecting = match SockRef::from(&socket.as_fd()).connect(&target.to_sockaddr()) {
+    let connecting = match SockRef::from(&socket.as_fd()).connect(&name) {
         Ok(()) => Connecting::Done,
         // Interrupted, a connect goes on by itself, just as one that does not wait.
         Err(error)
@@ -161,18 +169,45 @@ pub(crate) fn is_backlog_full(error: &Error) -> bool {
         .is_some_and(|cause| cause.kind() == io::ErrorKind::WouldBlock)
 }
 
+/// Refuses what this build does not speak: never another transport in its place.
+pub(crate) fn refuse_unbuilt(address: &Address) -> Result<(), Error> {
+    let feature = match address {
+        Address::Tls { .. } if !cfg!(feature = "tls") => "tls",
+        Address::Serial(_) if !cfg!(feature = "serial") => "serial",
+        Address::Tcp { .. }
+        | Address::Tls { .. }
+        | Address::Udp { .. }
+        | Address::Uds(_)
+        | Address::Serial(_) => return Ok(()),
+    };
+    Err(Error::because(
+        ErrorKind::UnsupportedScheme,
+        "use",
+        address,
+        format!("this program was built without the feature `{feature}` of tautline"),
+    ))
+}
+
 /// Listens on a stream address.
 ///
 /// A name with several addresses is listened on at the first that can be bound.
 pub(crate) fn listen(address: &Address, options: &ServerOptions) -> Result<Listener, Error> {
     match address {
-        Address::Tcp { host, port } => tcp::listen(address, (host, *port), options),
+        Address::Tcp { host, port } | Address::Tls { host, port } => {
+            tcp::listen(address, (host, *port), options)
+        }
         Address::Uds(name) => uds::listen(address, name, options),
         Address::Udp { .. } => Err(Error::because(
             ErrorKind::InvalidAddress,
             "listen on",
             address,
             "udp has no connections",
+        )),
+        Address::Serial(_) => Err(Error::because(
+            ErrorKind::InvalidAddress,
+            "listen on",
+            address,
+            "a serial line has no servers: both ends connect",
         )),
     }
 }
@@ -228,9 +263,9 @@ impl Listener {
 fn configure(socket: &Socket, address: &Address, options: &LinkOptions) -> Result<(), Error> {
     set_buffers(socket, address, options)?;
     match socket.kind() {
-        Kind::Tcp => tcp::configure(socket, options)
+        Kind::Tcp | Kind::Tls => tcp::configure(socket, options)
             .map_err(|cause| Error::io("set the options of", address, cause)),
-        Kind::Uds | Kind::Udp => Ok(()),
+        Kind::Uds | Kind::Udp | Kind::Serial => Ok(()),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct SoakCommand {
     repeats: Option<usize>,
 
     /// Ping a `tautline serve` that runs there, tcp or uds, instead of a receiver of our own
-    #[arg(long, value_name = "ADDRESS", value_parser = Address::parse_command_line)]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     to: Option<Address>,
 
     /// Scheduler of our own receiver: other, idle, fifo:N or rr:N, N from 1 to 99 [default: fifo:10]

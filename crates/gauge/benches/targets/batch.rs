@@ -178,9 +178,10 @@ fn connect(address: &Address) -> io::Result<End> {
             let address = SocketAddr::from_abstract_name(name)?;
             Ok(End::Uds(UnixStream::connect_addr(&address)?))
         }
-        Address::Uds(UdsName::Path(_)) | Address::Udp { .. } => {
-            Err(io::ErrorKind::Unsupported.into())
-        }
+        Address::Uds(UdsName::Path(_))
+        | Address::Udp { .. }
+        | Address::Tls { .. }
+        | Address::Serial(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -109,7 +109,9 @@ impl Streams {
                 host: host.clone(),
                 port: *port,
             },
-            Address::Tcp { .. } | Address::Uds(_) => address.clone(),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+                address.clone()
+            }
         };
         let in_words = |why: PingError| PingError::setup(format!("--load stream: {why}"));
         let targets = Targets::find(&address, &plan.socket, stop).map_err(in_words)?;

@@ -321,6 +321,7 @@ pub(crate) fn transport_of(address: &Address) -> Transport {
         Address::Tcp { .. } => Transport::Tcp,
         Address::Udp { .. } => Transport::Udp,
         Address::Uds(_) => Transport::Uds,
+        Address::Tls { .. } | Address::Serial(_) => unreachable!("the command line refuses them"),
     }
 }
 

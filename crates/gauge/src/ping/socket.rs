@@ -34,6 +34,9 @@ impl Targets {
             Address::Tcp { host, port } | Address::Udp { host, port } => {
                 look_up(address, host, *port, plan, stop)?
             }
+            Address::Tls { .. } | Address::Serial(_) => {
+                return Err(refused(address, &io::ErrorKind::Unsupported.into()));
+            }
             Address::Uds(name) => vec![unix(name).map_err(|cause| refused(address, &cause))?],
         };
         Ok(Self {

@@ -63,7 +63,7 @@ pub(super) fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
     let mut listen_on = |address: &Address| -> Result<(), ServeError> {
         match address {
-            Address::Tcp { .. } | Address::Uds(_) => {
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
                 let options = stream::options(plan.spin);
                 listeners.push(DirectListener::bind(address, options)?);
             }

@@ -41,7 +41,7 @@ pub(super) fn accept(mut listener: DirectListener, clients: &Arc<Clients>) {
 /// Wakes a thread that accepts there: it looks by itself only once a second.
 pub(super) fn wake(address: &Address) {
     match address {
-        Address::Tcp { .. } | Address::Uds(_) => {
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
             let options = LinkOptions {
                 connect_timeout: LOOK,
                 ..LinkOptions::default()
@@ -49,7 +49,7 @@ pub(super) fn wake(address: &Address) {
             // Where we cannot reach ourselves it is awake soon anyway.
             drop(DirectLink::connect(address, options));
         }
-        Address::Udp { .. } => {}
+        Address::Udp { .. } | Address::Serial(_) => {}
     }
 }
 
@@ -205,11 +205,11 @@ fn turn_away(link: &mut DirectLink, client: &Client, reason: &str, clients: &Cli
 
 fn ip_of(address: &Address) -> Option<IpAddr> {
     match address {
-        Address::Tcp { host, .. } | Address::Udp { host, .. } => {
+        Address::Tcp { host, .. } | Address::Tls { host, .. } | Address::Udp { host, .. } => {
             let literal = host.split('%').next().unwrap_or(host);
             literal.parse().ok()
         }
-        Address::Uds(_) => None,
+        Address::Uds(_) | Address::Serial(_) => None,
     }
 }
 

@@ -31,8 +31,8 @@ fn start(addresses: &[&str]) -> Server {
 
 fn port_of(address: &Address) -> u16 {
     match address {
-        Address::Tcp { port, .. } | Address::Udp { port, .. } => *port,
-        Address::Uds(name) => panic!("{name:?} has no port"),
+        Address::Tcp { port, .. } | Address::Tls { port, .. } | Address::Udp { port, .. } => *port,
+        Address::Uds(_) | Address::Serial(_) => panic!("{address} has no port"),
     }
 }
 

@@ -94,7 +94,9 @@ impl StreamPlan {
 
 fn check_size(address: &Address, size: usize) -> Result<(), PlanError> {
     let (least, most) = match address {
-        Address::Tcp { .. } | Address::Uds(_) => (PAYLOAD_LEAST_BYTES, STREAM_PAYLOAD_LIMIT_BYTES),
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+            (PAYLOAD_LEAST_BYTES, STREAM_PAYLOAD_LIMIT_BYTES)
+        }
         Address::Udp { .. } => (HEADER_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES),
     };
     if (least..=most).contains(&size) {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::escape::unescape;
-use super::{Address, DEFAULT_PORT, Fault, UDS_NAME_LIMIT, UdsName};
+use super::{Address, DEFAULT_PORT, Fault, SerialLine, UDS_NAME_LIMIT, UdsName};
 
 pub(super) fn parse(text: &str) -> Result<Address, Fault> {
     let Some((scheme, rest)) = text.split_once("://") else {
@@ -18,6 +18,8 @@ pub(super) fn parse(text: &str) -> Result<Address, Fault> {
         "tcp" => host_port(scheme, rest).map(|(host, port)| Address::Tcp { host, port }),
         "udp" => host_port(scheme, rest).map(|(host, port)| Address::Udp { host, port }),
         "uds" => uds_name(rest).map(Address::Uds),
+        "tls" => host_port(scheme, rest).map(|(host, port)| Address::Tls { host, port }),
+        "serial" => SerialLine::parse(rest).map(Address::Serial),
         _ if is_word(scheme) => Err(Fault::Scheme(scheme.to_owned())),
         _ => Err(Fault::syntax("what stands before :// is no scheme")),
     }

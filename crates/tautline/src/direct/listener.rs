@@ -39,7 +39,7 @@ impl DirectListener {
         server.validate(address)?;
         options.refuse_threads_work()?;
         let (listening, address) = match address {
-            Address::Tcp { .. } | Address::Uds(_) => {
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
                 let listener = transport::listen(address, &server)?;
                 let address = listener.local_address();
                 (Listening::Stream(listener), address)

@@ -10,7 +10,7 @@ use tautline_session::{
 use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
-use crate::transport::DATAGRAM_LIMIT_BYTES;
+use crate::transport::{self, DATAGRAM_LIMIT_BYTES};
 
 /// Options of one link, the same on every transport.
 ///
@@ -240,6 +240,7 @@ impl Default for LinkOptions {
 impl LinkOptions {
     /// Refuses, by the option's name, what makes no sense for this address.
     pub(crate) fn validate(&self, address: &Address) -> Result<(), Error> {
+        transport::refuse_unbuilt(address)?;
         self.validate_framing()?;
         self.validate_for_transport(address)?;
         self.validate_limits()?;
@@ -308,7 +309,9 @@ impl LinkOptions {
     pub(crate) fn outbound(&self, address: &Address) -> OutboundOptions {
         let datagram_limit_bytes = match address {
             Address::Udp { .. } => DATAGRAM_LIMIT_BYTES,
-            Address::Tcp { .. } | Address::Uds(_) => usize::MAX,
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+                usize::MAX
+            }
         };
         OutboundOptions {
             strategy: self.strategy,
@@ -372,7 +375,7 @@ impl LinkOptions {
                 "half_open",
                 "udp has no end of stream; leave it false",
             )),
-            Address::Tcp { .. } | Address::Uds(_)
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_)
                 if self.strategy == Strategy::KeepLatest && self.framing == Framing::Raw =>
             {
                 Err(Error::option(
@@ -381,7 +384,11 @@ impl LinkOptions {
                      or evicting would cut a message in two",
                 ))
             }
-            Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Ok(()),
+            Address::Tcp { .. }
+            | Address::Tls { .. }
+            | Address::Udp { .. }
+            | Address::Uds(_)
+            | Address::Serial(_) => Ok(()),
         }
     }
 
@@ -413,7 +420,7 @@ impl LinkOptions {
 
 const fn is_byte_stream(address: &Address) -> bool {
     match address {
-        Address::Tcp { .. } | Address::Uds(_) => true,
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => true,
         Address::Udp { .. } => false,
     }
 }

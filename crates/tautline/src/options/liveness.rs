@@ -151,8 +151,8 @@ impl LinkOptions {
 
 fn only_tcp(name: &'static str, address: &Address) -> Result<(), Error> {
     match address {
-        Address::Tcp { .. } => Ok(()),
-        Address::Udp { .. } | Address::Uds(_) => Err(Error::option(
+        Address::Tcp { .. } | Address::Tls { .. } => Ok(()),
+        Address::Udp { .. } | Address::Uds(_) | Address::Serial(_) => Err(Error::option(
             name,
             format!("{} has no such thing, only tcp", address.scheme()),
         )),

@@ -49,7 +49,7 @@ fn validate_keep(options: &LinkOptions, address: &Address) -> Result<(), Error> 
     let refused = |why| Err(Error::option("on_loss", why));
     match address {
         Address::Udp { .. } => return refused("udp loses no connection; leave it at discard"),
-        Address::Tcp { .. } | Address::Uds(_) => {}
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {}
     }
     if options.framing == Framing::Raw {
         return refused("keep needs a framing other than raw, or a message might be sent in part");

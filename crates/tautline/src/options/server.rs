@@ -98,8 +98,10 @@ impl ServerOptions {
                 let why = "uds has no ports; a name belongs to one server";
                 return Err(Error::option("reuse_port", why));
             }
-            Address::Tcp { host, .. } | Address::Udp { host, .. } => host.parse().ok(),
-            Address::Uds(_) => None,
+            Address::Tcp { host, .. } | Address::Udp { host, .. } | Address::Tls { host, .. } => {
+                host.parse().ok()
+            }
+            Address::Uds(_) | Address::Serial(_) => None,
         };
         if self.v6_only && host != Some(Ipv6Addr::UNSPECIFIED) {
             let why = "only [::] would take IPv4 too";
@@ -122,7 +124,10 @@ impl ServerOptions {
                 "uds_mode",
                 "an abstract name has no file that could have a mode",
             )),
-            Address::Tcp { .. } | Address::Udp { .. } => Err(Error::option(
+            Address::Tcp { .. }
+            | Address::Udp { .. }
+            | Address::Tls { .. }
+            | Address::Serial(_) => Err(Error::option(
                 "uds_mode",
                 format!("{} has no file that could have a mode", address.scheme()),
             )),

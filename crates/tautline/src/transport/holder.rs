@@ -49,9 +49,9 @@ impl fmt::Display for Holder {
 /// Who holds a port, or an address that includes it.
 pub(super) fn of_port(kind: Kind, local: SocketAddr) -> Holder {
     let tables = match kind {
-        Kind::Tcp => ["tcp", "tcp6"],
+        Kind::Tcp | Kind::Tls => ["tcp", "tcp6"],
         Kind::Udp => ["udp", "udp6"],
-        Kind::Uds => unreachable!("Unix sockets have no ports"),
+        Kind::Uds | Kind::Serial => unreachable!("they have no ports"),
     };
     let lines = tables.into_iter().flat_map(lines_of);
     strongest(lines.filter_map(|line| Row::parse(&line)), local)

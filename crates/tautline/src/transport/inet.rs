@@ -36,19 +36,23 @@ pub(super) fn bind(
         .map_err(|cause| Error::listen("setsockopt", address, cause))?;
     SockRef::from(&socket.as_fd())
         .bind(&local.into())
-        .map_err(|cause| failed("bind", socket.kind(), address, local, cause))
+        .map_err(|cause| failed("bind", address, local, cause))
 }
 
 /// A step of listening that failed; where the address is in use, with whoever holds it.
 pub(super) fn failed(
     step: &'static str,
-    kind: Kind,
     address: &Address,
     local: SocketAddr,
     cause: io::Error,
 ) -> Error {
     if cause.kind() == io::ErrorKind::AddrInUse {
-        return Error::in_use(step, address, holder::of_port(kind, local), cause);
+        return Error::in_use(
+            step,
+            address,
+            holder::of_port(Kind::of(address), local),
+            cause,
+        );
     }
     Error::listen(step, address, cause)
 }
@@ -59,9 +63,9 @@ fn set_sharing(socket: &Socket, local: SocketAddr, options: &ServerOptions) -> i
     let unbound = SockRef::from(&fd);
     match socket.kind() {
         // Connections of an earlier server may still be in TIME_WAIT.
-        Kind::Tcp => unbound.set_reuse_address(true)?,
+        Kind::Tcp | Kind::Tls => unbound.set_reuse_address(true)?,
         // On UDP the same option would let a second server take the datagrams of the first.
-        Kind::Udp | Kind::Uds => {}
+        Kind::Udp | Kind::Uds | Kind::Serial => {}
     }
     if options.reuse_port {
         unbound.set_reuse_port(true)?;

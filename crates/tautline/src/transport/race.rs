@@ -173,10 +173,12 @@ impl Race {
 
 /// The first of each family in turn, beginning with the family that the resolver put first.
 pub(super) fn take_turns(targets: Vec<Target>) -> VecDeque<Target> {
-    let first = targets.first().map(Target::domain);
-    let (ours, others): (VecDeque<_>, VecDeque<_>) = targets
-        .into_iter()
-        .partition(|target| Some(target.domain()) == first);
+    let first = targets.first().cloned();
+    let (ours, others): (VecDeque<_>, VecDeque<_>) = targets.into_iter().partition(|target| {
+        first
+            .as_ref()
+            .is_some_and(|first| first.is_same_family(target))
+    });
     let mut others = others.into_iter();
     let mut in_turn = VecDeque::new();
     for target in ours {

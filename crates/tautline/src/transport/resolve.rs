@@ -14,25 +14,30 @@ use crate::sys;
 pub(crate) fn resolve(address: &Address) -> Result<Vec<Target>, Error> {
     address.validate()?;
     match address {
-        Address::Tcp { port: 0, .. } | Address::Udp { port: 0, .. } => Err(Error::because(
+        Address::Tcp { port: 0, .. }
+        | Address::Udp { port: 0, .. }
+        | Address::Tls { port: 0, .. } => Err(Error::because(
             ErrorKind::InvalidAddress,
             "connect to",
             address,
             "port 0 is for listening on a free port; nobody can be reached there",
         )),
-        Address::Tcp { host, port } | Address::Udp { host, port } => {
+        Address::Tcp { host, port } | Address::Udp { host, port } | Address::Tls { host, port } => {
             let found = inet(address, host, *port)?;
             Ok(found.into_iter().map(Target::Inet).collect())
         }
         Address::Uds(name) => Ok(vec![Target::Uds(uds::sockaddr(name))]),
+        Address::Serial(line) => Ok(vec![Target::Serial(line.clone())]),
     }
 }
 
 /// Whether [`resolve`] answers at once, without asking anybody.
 pub(crate) fn is_literal(address: &Address) -> bool {
     match address {
-        Address::Tcp { host, .. } | Address::Udp { host, .. } => Literal::parse(host).is_some(),
-        Address::Uds(_) => true,
+        Address::Tcp { host, .. } | Address::Udp { host, .. } | Address::Tls { host, .. } => {
+            Literal::parse(host).is_some()
+        }
+        Address::Uds(_) | Address::Serial(_) => true,
     }
 }
 

@@ -105,7 +105,7 @@ impl Socket {
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
         // On a datagram MSG_TRUNC asks for its real length; on TCP it would throw bytes away.
         let flags = match self.kind {
-            Kind::Tcp | Kind::Uds => wait.flag(),
+            Kind::Tcp | Kind::Tls | Kind::Uds | Kind::Serial => wait.flag(),
             Kind::Udp => wait.flag() | libc::MSG_TRUNC,
         };
         let room = buffer.len();
@@ -140,7 +140,8 @@ impl Socket {
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
         let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
         match self.kind {
-            Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Tcp | Kind::Tls => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Serial => Some(held),
             Kind::Uds | Kind::Udp => (held == 0).then_some(0),
         }
     }
@@ -169,6 +170,8 @@ impl Socket {
             Kind::Tcp => found.as_socket().map(plain).map(Address::tcp),
             Kind::Udp => found.as_socket().map(plain).map(Address::udp),
             Kind::Uds => uds::address(&found),
+            Kind::Tls => found.as_socket().map(plain).map(Address::tls),
+            Kind::Serial => None,
         }
     }
 
@@ -209,7 +212,7 @@ impl Socket {
 
     /// `TCP_NOTSENT_LOWAT`: how many unsent bytes the kernel takes before it says "not writable".
     pub(crate) fn set_notsent_lowat(&self, bytes: u32) -> io::Result<()> {
-        debug_assert_eq!(self.kind, Kind::Tcp);
+        debug_assert!(matches!(self.kind, Kind::Tcp | Kind::Tls));
         SockRef::from(&self.fd).set_tcp_notsent_lowat(bytes)
     }
 }

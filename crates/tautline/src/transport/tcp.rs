@@ -49,14 +49,14 @@ fn listen_at(
     local: SocketAddr,
     options: &ServerOptions,
 ) -> Result<Listener, Error> {
-    let socket = Socket::create(Kind::Tcp, Domain::for_address(local))
+    let socket = Socket::create(Kind::of(address), Domain::for_address(local))
         .map_err(|cause| Error::listen("socket", address, cause))?;
     super::configure(&socket, address, &options.link)?;
     inet::bind(&socket, address, local, options)?;
     // Here too the address may turn out to be in use: with SO_REUSEADDR two can bind it.
     SockRef::from(&socket.as_fd())
         .listen(LISTEN_BACKLOG)
-        .map_err(|cause| inet::failed("listen", Kind::Tcp, address, local, cause))?;
+        .map_err(|cause| inet::failed("listen", address, local, cause))?;
     let address = socket.local_address().unwrap_or_else(|| address.clone());
     Ok(Listener {
         address,
@@ -68,8 +68,9 @@ fn listen_at(
 /// A connect to a free port of the range that connecting sockets draw from can meet itself: then
 /// both ends are this socket, and a server that comes later finds its port taken.
 pub(super) fn refuse_self_connect(socket: &Socket) -> io::Result<()> {
-    if socket.kind() != Kind::Tcp {
-        return Ok(());
+    match socket.kind() {
+        Kind::Tcp | Kind::Tls => {}
+        Kind::Uds | Kind::Udp | Kind::Serial => return Ok(()),
     }
     let fd = socket.as_fd();
     let ends = SockRef::from(&fd);

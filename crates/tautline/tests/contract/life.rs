@@ -152,7 +152,9 @@ fn a_name_is_looked_up(transport: Transport) {
     let by_name = match served.server.local_address() {
         Address::Tcp { port, .. } => format!("tcp://localhost:{port}"),
         Address::Udp { port, .. } => format!("udp://localhost:{port}"),
-        Address::Uds(_) => unreachable!("no names there"),
+        Address::Uds(_) | Address::Tls { .. } | Address::Serial(_) => {
+            unreachable!("no names there")
+        }
     };
     let (handler, inbox) = recorder();
     let link = io
