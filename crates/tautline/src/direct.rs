@@ -9,6 +9,7 @@ mod receiving;
 mod sending;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,9 +18,10 @@ use tautline_session::Call;
 
 use crate::address::Address;
 use crate::error::{Error, RecvError, SendError};
+use crate::handler::Credentials;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
-use crate::statistics::{ConnectionStatistics, LinkStatistics};
+use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
 use crate::transport::Socket;
 
 pub use listener::DirectListener;
@@ -82,6 +84,7 @@ impl DirectLink {
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
+        options.validate_peer(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
         let socket = connecting::connect(address, &options)?;
@@ -184,6 +187,22 @@ impl DirectLink {
     /// The peer's address, where it has one.
     pub fn peer_address(&self) -> Option<Address> {
         self.sending.socket().peer_address()
+    }
+
+    /// Who the peer is, where the kernel vouches for it: on Unix sockets.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        self.sending.socket().peer_credentials()
+    }
+
+    /// The socket's buffers as granted.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        self.sending.socket().buffers()
+    }
+
+    /// Who sent the message received last, on a link that hears anybody: one to a group or a broadcast
+    /// address, or an [`unconnected`](LinkOptions::unconnected) one. `None` on all others.
+    pub const fn sender(&self) -> Option<SocketAddr> {
+        self.receiving.sender()
     }
 }
 

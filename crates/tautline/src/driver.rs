@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use audience::contain;
-pub(crate) use datagram::DatagramDriver;
+pub(crate) use datagram::{DatagramDriver, Newcomer};
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
@@ -222,6 +222,10 @@ impl Driver {
                 let server = server.start(&mut self.turn);
                 self.adopt(id, Some(Entry::Datagram(server)));
             }
+            Command::Reach(id, newcomer) => self.with(id, |entry, turn| match entry {
+                Entry::Datagram(server) => server.reach(*newcomer, turn),
+                Entry::Listener(_) | Entry::Link(_) | Entry::PeerOf(_) => Alive::Yes,
+            }),
             Command::StopServer(id) => self.with(id, |entry, turn| match entry {
                 Entry::Datagram(server) => server.stop(turn),
                 Entry::Listener(_) => Alive::No,

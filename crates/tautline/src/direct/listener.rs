@@ -38,6 +38,7 @@ impl DirectListener {
         };
         server.validate(address)?;
         options.refuse_threads_work()?;
+        options.validate_listener(address)?;
         let (listening, address) = match address {
             Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
                 let listener = transport::listen(address, &server)?;
@@ -45,7 +46,8 @@ impl DirectListener {
                 (Listening::Stream(listener), address)
             }
             Address::Udp { .. } => {
-                let socket = transport::bind_datagram(address, &server)?;
+                // Its membership, if it listens on a group, lasts as long as the socket.
+                let (socket, _) = transport::bind_datagram(address, &server)?;
                 let address = socket.local_address().unwrap_or_else(|| address.clone());
                 (Listening::Datagram(Some(socket)), address)
             }

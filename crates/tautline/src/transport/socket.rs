@@ -1,7 +1,7 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,8 @@ use socket2::{Domain, SockRef};
 
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
+use crate::handler::Credentials;
+use crate::statistics::SocketBuffers;
 use crate::sys;
 
 /// A connected socket of any kind, or a UDP socket that serves many peers.
@@ -20,6 +22,8 @@ pub(crate) struct Socket {
     kind: Kind,
     /// Whether datagrams come with the local address they were sent to.
     tells_local_end: bool,
+    /// Where a datagram socket that hears anybody sends: it is not connected.
+    target: Option<SocketAddr>,
 }
 
 /// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
@@ -36,6 +40,8 @@ pub(crate) struct Arrived {
     pub(crate) bytes: usize,
     /// The datagram was longer than the buffer, and the rest is gone.
     pub(crate) truncated: bool,
+    /// Who sent it, where that may be anybody.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 /// What to wait for.
@@ -60,6 +66,7 @@ impl Socket {
             fd,
             kind,
             tells_local_end: false,
+            target: None,
         }
     }
 
@@ -81,6 +88,10 @@ impl Socket {
         self.tells_local_end = true;
     }
 
+    pub(super) fn set_target(&mut self, target: SocketAddr) {
+        self.target = Some(target);
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -88,6 +99,10 @@ impl Socket {
     /// Sends header and payload in one call; a stream may take only some of the bytes.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | wait.flag();
+        if let Some(target) = self.target {
+            // Datagrams have no header: they are framed by nature.
+            return sys::datagram::sendto(self.as_fd(), payload, target, flags);
+        }
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
         }
@@ -103,6 +118,14 @@ impl Socket {
     /// A signal handler ends a wait with `WouldBlock`, as the
     /// [receive timeout](Self::set_receive_timeout) does: whoever has a deadline looks at it then.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        if self.target.is_some() {
+            return match self.recv_from_anybody(buffer, wait) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result,
+            };
+        }
         // On a datagram MSG_TRUNC asks for its real length; on TCP it would throw bytes away.
         let flags = match self.kind {
             Kind::Tcp | Kind::Tls | Kind::Uds | Kind::Serial => wait.flag(),
@@ -159,8 +182,12 @@ impl Socket {
         self.to_address(SockRef::from(&self.fd).local_addr())
     }
 
-    /// The peer's end. `None` for a Unix socket without a name, and when there is no peer.
+    /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
+    /// name, and when there is no peer.
     pub(crate) fn peer_address(&self) -> Option<Address> {
+        if let Some(target) = self.target {
+            return Some(Address::udp(target));
+        }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }
 
@@ -173,6 +200,23 @@ impl Socket {
             Kind::Tls => found.as_socket().map(plain).map(Address::tls),
             Kind::Serial => None,
         }
+    }
+
+    /// Who is at the other end of a Unix socket.
+    pub(crate) fn peer_credentials(&self) -> Option<Credentials> {
+        match self.kind {
+            Kind::Uds => sys::socket::peercred(self.as_fd()).ok().map(Into::into),
+            Kind::Tcp | Kind::Tls | Kind::Udp | Kind::Serial => None,
+        }
+    }
+
+    /// What the kernel has granted; it reports twice that (`socket(7)`).
+    pub(crate) fn buffers(&self) -> Option<SocketBuffers> {
+        let socket = SockRef::from(&self.fd);
+        Some(SocketBuffers {
+            send_bytes: socket.send_buffer_size().ok()? / 2,
+            receive_bytes: socket.recv_buffer_size().ok()? / 2,
+        })
     }
 
     /// Waits until something asked for is ready, or the deadline; without one, for ever.
@@ -218,7 +262,7 @@ impl Socket {
 }
 
 impl Wait {
-    fn flag(self) -> libc::c_int {
+    pub(super) fn flag(self) -> libc::c_int {
         match self {
             Self::No => libc::MSG_DONTWAIT,
             Self::Block => 0,
@@ -227,11 +271,19 @@ impl Wait {
 }
 
 impl Arrived {
+    /// What came before, and no more.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        truncated: false,
+        from: None,
+    };
+
     /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
     pub(super) fn new(bytes: usize, room: usize) -> Self {
         Self {
             bytes: bytes.min(room),
             truncated: bytes > room,
+            from: None,
         }
     }
 }

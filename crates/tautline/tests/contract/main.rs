@@ -30,6 +30,7 @@ mod last_words;
 mod life;
 mod limits;
 mod liveness;
+mod multicast;
 mod names;
 mod no_network;
 mod opened_first;

@@ -105,10 +105,12 @@ impl LinkDriver {
 
     pub(super) fn open(&mut self, socket: Socket, turn: &mut Turn) -> Alive {
         let (local, peer) = (socket.local_address(), socket.peer_address());
+        let credentials = socket.peer_credentials();
         let outlet = Arc::new(Outlet::Connected(socket));
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());
         shared.set_addresses(local.clone(), peer.clone());
+        shared.set_credentials(credentials);
         let Some(generation) = shared.channel.opened(outlet, !self.is_datagram()) else {
             // Closed while it connected: nobody was told that it opened.
             return self.end(Reason::Closed, turn);
@@ -122,6 +124,7 @@ impl LinkDriver {
             generation,
             local,
             peer,
+            credentials,
         };
         self.begin_watching(turn);
         let told = self.audience.opened(&opened);
