@@ -21,8 +21,9 @@ use crate::error::{Error, RecvError, SendError};
 use crate::handler::Credentials;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
+use crate::secured::Secured;
 use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
-use crate::transport::Socket;
+use crate::transport::{Socket, TlsSetup};
 
 pub use listener::DirectListener;
 pub use sending::Replies;
@@ -78,7 +79,8 @@ pub struct Closer {
 }
 
 impl DirectLink {
-    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name.
+    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name; over TLS
+    /// also for the handshake, at most `tls.handshake_timeout`.
     ///
     /// # Errors
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
@@ -87,7 +89,10 @@ impl DirectLink {
         options.validate_peer(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
+        let setup = TlsSetup::client(address, &options)?;
         let socket = connecting::connect(address, &options)?;
+        let place = ("connect to", address);
+        let socket = connecting::secure(socket, setup.as_ref(), place, &options, None)?;
         let mut link = Self::new(address, socket, &options)?;
         link.connections.attempts = 1;
         Ok(link)
@@ -170,6 +175,11 @@ impl DirectLink {
             receiving: self.receiving.statistics(),
             connections: self.connections,
             heartbeat_rtt: None,
+            tls: self
+                .sending
+                .socket()
+                .tls_counters()
+                .map(|counters| counters.snapshot()),
         }
     }
 
@@ -203,6 +213,11 @@ impl DirectLink {
     /// address, or an [`unconnected`](LinkOptions::unconnected) one. `None` on all others.
     pub const fn sender(&self) -> Option<SocketAddr> {
         self.receiving.sender()
+    }
+
+    /// What TLS has agreed on, and the peer's certificate. `None` on all other transports.
+    pub fn secured(&self) -> Option<Secured> {
+        self.sending.socket().secured()
     }
 }
 

@@ -12,6 +12,7 @@ use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
+use crate::secured::Secured;
 
 pub use batch::Batched;
 pub(crate) use batch::Piece;
@@ -95,6 +96,8 @@ pub struct Opened {
     pub peer: Option<Address>,
     /// Who the peer is, where the kernel vouches for it: on Unix sockets.
     pub credentials: Option<Credentials>,
+    /// What TLS has agreed on, and the peer's certificate; `None` on all other transports.
+    pub secured: Option<Secured>,
 }
 
 /// Who is at the other end of a Unix socket (`SO_PEERCRED`): the kernel's word, which no peer can forge.

@@ -53,6 +53,7 @@ mod life;
 mod link;
 mod options;
 mod outlet;
+mod secured;
 mod server;
 mod statistics;
 mod sync;
@@ -76,10 +77,11 @@ pub use link::Link;
 #[cfg(feature = "futures")]
 pub use options::{AcceptOptions, InboxOptions};
 pub use options::{
-    Batch, Interface, IoOptions, Keepalive, LinkOptions, Multicast, MulticastGroup, ServerOptions,
-    StartHook,
+    Batch, ClientCertificates, Identity, Interface, IoOptions, Keepalive, LinkOptions, Multicast,
+    MulticastGroup, Pem, Roots, ServerOptions, StartHook, Tls, Verification,
 };
-pub use server::{Broadcast, Server, ServerStatistics};
+pub use secured::{Secured, TlsStatistics, TlsVersion};
+pub use server::{Broadcast, HandshakeStatistics, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics, SocketBuffers};
 pub use tautline_session::{
     ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,

@@ -374,6 +374,7 @@ impl DatagramDriver {
         self.links.insert(shared.id, remote.clone());
         turn.aliases.push((shared.id, self.server.id));
         let opened = Opened {
+            secured: None,
             generation: 1,
             local: link.local_address(),
             peer: link.peer_address(),
