@@ -53,6 +53,7 @@ mod life;
 mod link;
 mod options;
 mod outlet;
+pub mod serial;
 mod server;
 mod statistics;
 mod sync;

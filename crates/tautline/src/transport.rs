@@ -8,9 +8,11 @@ mod holder;
 mod inet;
 mod race;
 mod resolve;
+#[cfg(feature = "serial")]
 mod serial;
 mod socket;
 mod tcp;
+mod tty;
 mod udp;
 mod uds;
 
@@ -125,7 +127,7 @@ pub(crate) fn start_connect(
     let (domain, name) = match target {
         Target::Inet(address) => (Domain::for_address(*address), SockAddr::from(*address)),
         Target::Uds(name) => (Domain::UNIX, name.clone()),
-        Target::Serial(line) => return Ok((serial::open(address, line)?, Connecting::Done)),
+        Target::Serial(line) => return Ok((open_line(address, line)?, Connecting::Done)),
     };
     let socket = Socket::create(Kind::of(address), domain).map_err(failed)?;
     configure(&socket, address, options)?;
@@ -144,6 +146,16 @@ pub(crate) fn start_connect(
         tcp::refuse_self_connect(&socket).map_err(failed)?;
     }
     Ok((socket, connecting))
+}
+
+#[cfg(feature = "serial")]
+fn open_line(address: &Address, line: &SerialLine) -> Result<Socket, Error> {
+    serial::open(address, line)
+}
+
+#[cfg(not(feature = "serial"))]
+fn open_line(address: &Address, _: &SerialLine) -> Result<Socket, Error> {
+    Err(refuse_unbuilt(address).expect_err("a line is what this build does not speak"))
 }
 
 /// After writability: whether the connection stands. `WouldBlock` means not yet.

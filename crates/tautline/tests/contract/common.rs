@@ -3,6 +3,7 @@
 mod faults;
 mod inbox;
 mod process;
+mod pty;
 mod raw;
 mod rig;
 pub(crate) mod sys;
@@ -16,11 +17,14 @@ pub(crate) use process::{
     listen_at, name_of, open_descriptors, own_thread_id, reserved_bytes, resident_bytes,
     tell_address, thread_ids,
 };
+pub(crate) use pty::{Cable, PtyListener};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
     GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
     reach, server_of_raw, stalled, start,
 };
+#[cfg(feature = "serial")]
+pub(crate) use transport::serial;
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
@@ -36,14 +40,22 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// A table of tests and the transports each runs on: a test is a function that is given one.
 macro_rules! over {
+    (@one $test:ident serial) => {
+        #[cfg(feature = "serial")]
+        crate::common::over! { @test $test serial }
+    };
+    (@one $test:ident $transport:ident) => {
+        crate::common::over! { @test $test $transport }
+    };
+    (@test $test:ident $transport:ident) => {
+        #[test]
+        fn $transport() {
+            crate::common::watched(|| super::$test(crate::common::$transport()));
+        }
+    };
     ($($test:ident: $($transport:ident)+;)*) => { $(
         mod $test {
-            $(
-                #[test]
-                fn $transport() {
-                    crate::common::watched(|| super::$test(crate::common::$transport()));
-                }
-            )+
+            $( crate::common::over! { @one $test $transport } )+
         }
     )* };
 }

@@ -13,7 +13,7 @@ use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Wait, is_icmp, is_shortage};
+use crate::transport::{Kind, Wait, is_icmp, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
@@ -48,14 +48,17 @@ impl LinkDriver {
             if self.their_side == Side::Ended {
                 return Alive::Yes;
             }
-            let datagram = outlet.socket().kind().is_datagram();
+            let kind = outlet.socket().kind();
+            let datagram = kind.is_datagram();
             self.shared().counters.read_call();
             match outlet.socket().recv(buffer, Wait::No) {
                 Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
                 Ok(arrived) => {
                     let bytes = &buffer[..arrived.bytes];
                     let alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
+                    // A terminal returns what stands in its line discipline; more may stand behind.
                     let drained = !datagram
+                        && kind != Kind::Serial
                         && !to_the_end
                         && self.broken.is_none()
                         && arrived.bytes < buffer.len();

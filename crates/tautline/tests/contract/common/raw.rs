@@ -1,5 +1,6 @@
 //! Peers on plain sockets: they stall, lie and vanish as no polite program would.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,13 +10,14 @@ use std::time::Duration;
 use socket2::SockRef;
 use tautline::{Address, UdsName};
 
-use super::{Place, Transport, WATCHDOG, fresh};
+use super::{Place, PtyListener, Transport, WATCHDOG, fresh, sys};
 
 /// A listening stream socket of the standard library.
 #[derive(Debug)]
 pub(crate) enum RawListener {
     Tcp(TcpListener),
     Uds(UnixListener, Place),
+    Serial(PtyListener),
 }
 
 /// One end of a stream of the standard library.
@@ -23,10 +25,15 @@ pub(crate) enum RawListener {
 pub(crate) enum RawStream {
     Tcp(TcpStream),
     Uds(UnixStream),
+    /// The master of a pseudo-terminal.
+    Serial(File),
 }
 
 impl RawListener {
     pub(crate) fn bind(transport: Transport) -> Self {
+        if transport == Transport::Serial {
+            return Self::Serial(PtyListener::new());
+        }
         let place = fresh(transport);
         match &place.address {
             Address::Tcp { .. } => Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap()),
@@ -37,8 +44,11 @@ impl RawListener {
         }
     }
 
-    /// Accepted streams inherit it.
+    /// Accepted streams inherit it. A terminal's is what it is: some 12 KiB.
     pub(crate) fn with_receive_buffer(self, bytes: usize) -> Self {
+        if let Self::Serial(_) = &self {
+            return self;
+        }
         SockRef::from(&self.as_fd())
             .set_recv_buffer_size(bytes)
             .unwrap();
@@ -49,6 +59,7 @@ impl RawListener {
         match self {
             Self::Tcp(listener) => Address::tcp(listener.local_addr().unwrap()),
             Self::Uds(_, place) => place.address.clone(),
+            Self::Serial(listener) => listener.address(),
         }
     }
 
@@ -56,6 +67,7 @@ impl RawListener {
         let stream = match self {
             Self::Tcp(listener) => RawStream::Tcp(listener.accept().unwrap().0),
             Self::Uds(listener, _) => RawStream::Uds(listener.accept().unwrap().0),
+            Self::Serial(listener) => RawStream::Serial(listener.accept()),
         };
         stream.watched()
     }
@@ -64,6 +76,7 @@ impl RawListener {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Uds(listener, _) => listener.as_fd(),
+            Self::Serial(_) => panic!("no descriptor listens on a serial line"),
         }
     }
 }
@@ -84,8 +97,11 @@ impl RawStream {
 
     /// Nothing that it does takes longer than the watchdog, and nothing waits for a packet to fill.
     fn watched(self) -> Self {
-        if let Self::Tcp(stream) = &self {
-            stream.set_nodelay(true).unwrap();
+        match &self {
+            Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
+            Self::Uds(_) => {}
+            // It looks before it reads.
+            Self::Serial(_) => return self,
         }
         let fd = self.as_fd();
         let socket = SockRef::from(&fd);
@@ -127,7 +143,7 @@ impl RawStream {
         }
     }
 
-    /// "That was all": the other direction goes on.
+    /// "That was all", which nobody can say on a serial line: the other direction goes on.
     pub(crate) fn end(&self) {
         self.try_end().unwrap();
     }
@@ -137,6 +153,7 @@ impl RawStream {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
+            Self::Serial(_) => panic!("a serial line has no end"),
         }
     }
 
@@ -154,6 +171,7 @@ impl RawStream {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Uds(stream) => stream.as_fd(),
+            Self::Serial(master) => master.as_fd(),
         }
     }
 
@@ -161,6 +179,7 @@ impl RawStream {
         match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone().unwrap()),
             Self::Uds(stream) => Self::Uds(stream.try_clone().unwrap()),
+            Self::Serial(master) => Self::Serial(master.try_clone().unwrap()),
         }
     }
 }
@@ -170,6 +189,16 @@ impl Read for RawStream {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Uds(stream) => stream.read(buffer),
+            Self::Serial(master) => {
+                if !sys::is_readable(master.as_fd(), WATCHDOG) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                match master.read(buffer) {
+                    // The slave was closed.
+                    Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(0),
+                    result => result,
+                }
+            }
         }
     }
 }
@@ -179,6 +208,7 @@ impl Write for RawStream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Uds(stream) => stream.write(bytes),
+            Self::Serial(master) => master.write(bytes),
         }
     }
 
