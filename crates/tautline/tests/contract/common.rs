@@ -69,8 +69,6 @@ macro_rules! over {
 }
 pub(crate) use over;
 
-/// TLS only where the library is built with it.
-
 /// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
 pub(crate) fn watched(test: fn()) {
     let (ending, ended) = mpsc::channel::<()>();
