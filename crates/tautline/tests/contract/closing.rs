@@ -751,7 +751,7 @@ fn a_servers_close_returns_what_all_its_peers_did_not_take(transport: Transport)
     let io = start();
     let options = ServerOptions {
         link: LinkOptions {
-            send_buffer_bytes: Some(16 * 1024),
+            send_buffer_bytes: transport.send_buffer(16 * 1024),
             ..framed(transport)
         },
         ..ServerOptions::default()

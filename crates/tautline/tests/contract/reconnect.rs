@@ -292,7 +292,7 @@ fn what_waited_is_lost_with_its_connection_and_pressure_off_comes_first(transpor
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..coming_back(transport, QUICK)
     };
     let (handler, inbox) = recorder();

@@ -62,7 +62,7 @@ pub(crate) fn stalled(io: &IoThread, transport: Transport, handler: Recorder) ->
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: transport.is_socket().then_some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     };
     let (link, peer) = client_of_raw(io, &listener, options, handler);
