@@ -12,7 +12,8 @@ pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
-pub(crate) use certificates::{AUTHORITY, ISSUED, trusting};
+#[cfg(feature = "tls")]
+pub(crate) use certificates::{AUTHORITY, Authority, ISSUED, Issued, trusting};
 pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{
@@ -25,7 +26,9 @@ pub(crate) use rig::{
     GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
     reach, server_of_raw, stalled, start,
 };
-pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
+#[cfg(feature = "tls")]
+pub(crate) use transport::tls;
+pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;

@@ -40,7 +40,7 @@ over! {
     over_udp_the_first_peer_is_the_only_one: udp;
     a_listener_bound_to_everything_answers_from_where_it_was_asked: udp;
     accepting_has_a_deadline: tcp uds udp;
-    where_nobody_listens_connecting_says_so: tcp uds;
+    where_nobody_listens_connecting_says_so: tcp tls uds;
     with_spin_it_does_the_same: tcp uds udp;
     a_new_listener_on_the_same_address_works_at_once: tcp uds udp;
 }
@@ -53,11 +53,17 @@ fn soon() -> Option<Instant> {
 fn pair(transport: Transport, options: &LinkOptions) -> (DirectLink, DirectLink, Place) {
     let place = fresh(transport);
     let mut listener = DirectListener::bind(&place.address, options.clone()).unwrap();
-    let mut client = DirectLink::connect(&listener.local_address(), options.clone()).unwrap();
-    if !transport.is_stream() {
-        client.send(b"hello").unwrap();
-    }
+    let (address, options) = (listener.local_address(), options.clone());
+    // On a thread of its own: a handshake takes two.
+    let connecting = thread::spawn(move || {
+        let mut client = DirectLink::connect(&address, options).unwrap();
+        if !transport.is_stream() {
+            client.send(b"hello").unwrap();
+        }
+        client
+    });
     let mut server = listener.accept(soon()).unwrap();
+    let client = connecting.join().unwrap();
     if !transport.is_stream() {
         assert_eq!(server.recv(soon()).unwrap(), b"hello");
     }
@@ -67,8 +73,10 @@ fn pair(transport: Transport, options: &LinkOptions) -> (DirectLink, DirectLink,
 /// Ours direct, theirs raw.
 fn beside_raw(transport: Transport, options: LinkOptions) -> (DirectLink, RawStream) {
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let link = DirectLink::connect(&listener.address(), options).unwrap();
-    (link, listener.accept())
+    let address = listener.address();
+    let connecting = thread::spawn(move || DirectLink::connect(&address, options).unwrap());
+    let peer = listener.accept();
+    (connecting.join().unwrap(), peer)
 }
 
 /// With little room in the kernel for what we send.

@@ -8,12 +8,12 @@ use tautline::{IoThread, Link, LinkOptions, Pressure, SendError, Strategy};
 use crate::common::*;
 
 over! {
-    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp uds udp;
-    high_water_is_three_quarters_of_the_messages_as_well: tcp uds udp;
-    evicting_counts_for_pressure_too: tcp uds udp;
-    on_is_told_when_the_peer_stalls_and_off_when_it_reads_again: tcp uds;
-    off_is_told_before_closed_however_it_ends: tcp uds;
-    a_producer_that_heeds_pressure_is_never_refused: tcp uds;
+    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp tls uds udp;
+    high_water_is_three_quarters_of_the_messages_as_well: tcp tls uds udp;
+    evicting_counts_for_pressure_too: tcp tls uds udp;
+    on_is_told_when_the_peer_stalls_and_off_when_it_reads_again: tcp tls uds;
+    off_is_told_before_closed_however_it_ends: tcp tls uds;
+    a_producer_that_heeds_pressure_is_never_refused: tcp tls uds;
 }
 
 /// A link with room for 4,000 bytes and 40 messages.
