@@ -27,6 +27,7 @@ over! {
     a_server_speaks_to_a_group_first_and_the_group_does_not_expire: udp;
     whom_a_server_reaches_is_a_peer_like_any_other: udp;
     whom_a_server_cannot_reach_is_told: udp;
+    whom_a_server_reaches_ends_with_it_whenever_it_is_stopped: udp;
     an_unconnected_link_hears_whoever_answers_and_others_their_peer_alone: udp;
     gathered_messages_keep_whom_they_are_from: udp;
     a_direct_link_asks_a_group_and_a_listener_hears_one: udp;
@@ -424,6 +425,43 @@ fn listen_on_stream(io: &IoThread) -> (Server, ()) {
     )
 }
 
+/// Nobody waits for a link that the driver never came to know.
+fn whom_a_server_reaches_ends_with_it_whenever_it_is_stopped(_: Transport) {
+    let io = start();
+    let to = "udp://127.0.0.1:9".parse().unwrap();
+    let ends: [fn(&Server); 3] = [
+        |server| server.abort(),
+        |server| _ = server.close(WATCHDOG),
+        |_| (),
+    ];
+    for round in 0..300 {
+        let (server, _heard) = listen(&io, "udp://127.0.0.1:0", ServerOptions::default());
+        let link = std::thread::scope(|scope| {
+            let reaching = scope.spawn(|| server.reach(&to));
+            ends[round % 3](&server);
+            reaching.join().unwrap()
+        });
+        if let Ok(link) = &link
+            && round % 2 == 0
+        {
+            link.abort();
+        }
+        drop(server);
+        if let Ok(link) = link {
+            link.abort();
+            assert!(link.is_ended());
+        }
+    }
+    // It was closed from inside a callback, whose commands overtake those of other threads.
+    let (server, _heard) = listen(&io, "udp://127.0.0.1:0", ServerOptions::default());
+    let gate = hold(&io);
+    let link = server.reach(&to).unwrap();
+    drop(gate);
+    let inside = link.clone();
+    inside_callback(&io, move || inside.abort());
+    until("it has ended", || link.is_ended());
+}
+
 fn an_unconnected_link_hears_whoever_answers_and_others_their_peer_alone(_: Transport) {
     let io = start();
     for unconnected in [true, false] {
@@ -741,18 +779,18 @@ fn what_is_sent_to_a_group_socat_hears(_: Transport) {
     let to = format!("udp://239.255.9.2:{free}").parse().unwrap();
     let link = io.connect(&to, sending_by(LOOPBACK), handler).unwrap();
     inbox.expect_opened();
-    // Nothing tells when socat has joined: what is sent before nobody hears.
-    let answer = (0..).find_map(|_| {
-        link.send(b"does socat hear?").unwrap();
-        std::thread::yield_now();
-        inbox.so_far().into_iter().find_map(|told| match told {
-            Told::Message(message, received) => Some((message, received.from)),
-            _ => None,
-        })
+    // As /proc writes 239.255.9.2.
+    let group = "0209FFEF";
+    let lists = |table: &str, what: &str| std::fs::read_to_string(table).unwrap().contains(what);
+    until("socat has joined and listens", || {
+        lists("/proc/net/igmp", group) && lists("/proc/net/udp", &format!("{group}:{free:04X}"))
     });
-    let (message, from) = answer.unwrap();
+    link.send(b"does socat hear?").unwrap();
+    let Told::Message(message, received) = inbox.next() else {
+        panic!("expected an answer");
+    };
     assert_eq!(message, b"does socat hear?");
-    assert!(from.is_some());
+    assert!(received.from.is_some());
     socat.kill().unwrap();
     socat.wait().unwrap();
 }
