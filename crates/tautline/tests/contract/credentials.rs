@@ -202,10 +202,10 @@ fn what_the_kernel_granted_can_be_read(transport: Transport) {
     };
     expect(pair.client.socket_buffers());
     expect(pair.peer.socket_buffers());
-    expect(pair.served.server.socket_buffers());
+    expect(pair.server().socket_buffers());
     pair.client.close(WATCHDOG);
     assert_eq!(pair.client.socket_buffers(), None);
-    let direct = DirectLink::connect(&pair.served.server.local_address(), options);
+    let direct = DirectLink::connect(&pair.server().local_address(), options);
     expect(direct.unwrap().socket_buffers());
     // Not asked for, it is the system's choice.
     let chosen = Pair::open(transport, &framed(transport))

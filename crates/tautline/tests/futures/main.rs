@@ -13,9 +13,6 @@ mod transport;
 mod executor;
 mod rig;
 
-// Where the transports look for it.
-use certificates::trusting;
-
 mod echo;
 mod lives;
 mod receiving;
