@@ -194,7 +194,7 @@ fn a_reset_is_told_with_its_reason(transport: Transport) {
     let Err(RecvError::Failed(cause)) = link.recv(soon()) else {
         panic!("it broke");
     };
-    assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(cause.kind(), io::ErrorKind::ConnectionReset);
     expect_closed(link.recv(soon()));
     until("sending says so too", || link.send(b"a").is_err());
     assert_eq!(link.send(b"a"), Err(SendError::NotConnected));
@@ -684,7 +684,9 @@ fn with_spin_it_does_the_same(transport: Transport) {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
         match transport {
             Transport::Serial => expect_gone(client.recv(soon())),
-            Transport::Tcp | Transport::Uds | Transport::Udp => expect_closed(client.recv(soon())),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Udp => {
+                expect_closed(client.recv(soon()));
+            }
         }
     } else {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));

@@ -16,8 +16,7 @@ use crate::handler::{Reason, Unsent};
 impl LinkDriver {
     /// The application ends our side.
     pub(crate) fn finish(&mut self, turn: &mut Turn) -> Alive {
-        // Where no end can be told, ending our side is all that there is.
-        match (&self.stage, self.is_datagram() || self.is_serial()) {
+        match (&self.stage, !self.tells_end()) {
             (Stage::Open, false) => self.finish_our_side(turn),
             (Stage::Open, true) => self.close(None, turn),
             (Stage::Closing(_) | Stage::Ending(_) | Stage::Ended, _) => Alive::Yes,
@@ -42,7 +41,7 @@ impl LinkDriver {
                 self.set_deadline(earlier, turn);
                 Alive::Yes
             }
-            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying => {
+            Stage::Resolving | Stage::Connecting(_) | Stage::Handshaking(_) | Stage::Retrying => {
                 self.end(Reason::Closed, turn)
             }
             Stage::Ending(_) | Stage::Ended => Alive::Yes,

@@ -10,12 +10,16 @@ use std::time::Duration;
 use socket2::SockRef;
 use tautline::{Address, UdsName};
 
+#[cfg(feature = "tls")]
+use super::raw_tls::RawTls;
 use super::{Place, PtyListener, Transport, WATCHDOG, fresh, sys};
 
 /// A listening stream socket of the standard library.
 #[derive(Debug)]
 pub(crate) enum RawListener {
     Tcp(TcpListener),
+    #[cfg(feature = "tls")]
+    Tls(TcpListener),
     Uds(UnixListener, Place),
     Serial(PtyListener),
 }
@@ -24,6 +28,8 @@ pub(crate) enum RawListener {
 #[derive(Debug)]
 pub(crate) enum RawStream {
     Tcp(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(RawTls),
     Uds(UnixStream),
     /// The master of a pseudo-terminal.
     Serial(File),
@@ -37,6 +43,8 @@ impl RawListener {
         let place = fresh(transport);
         match &place.address {
             Address::Tcp { .. } => Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap()),
+            #[cfg(feature = "tls")]
+            Address::Tls { .. } => Self::Tls(TcpListener::bind("127.0.0.1:0").unwrap()),
             Address::Uds(UdsName::Path(path)) => {
                 Self::Uds(UnixListener::bind(path).unwrap(), place)
             }
@@ -58,6 +66,8 @@ impl RawListener {
     pub(crate) fn address(&self) -> Address {
         match self {
             Self::Tcp(listener) => Address::tcp(listener.local_addr().unwrap()),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => Address::tls(listener.local_addr().unwrap()),
             Self::Uds(_, place) => place.address.clone(),
             Self::Serial(listener) => listener.address(),
         }
@@ -66,6 +76,11 @@ impl RawListener {
     pub(crate) fn accept(&self) -> RawStream {
         let stream = match self {
             Self::Tcp(listener) => RawStream::Tcp(listener.accept().unwrap().0),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => {
+                let stream = listener.accept().unwrap().0;
+                RawStream::Tls(RawTls::accept(watched(stream)).unwrap())
+            }
             Self::Uds(listener, _) => RawStream::Uds(listener.accept().unwrap().0),
             Self::Serial(listener) => RawStream::Serial(listener.accept()),
         };
@@ -75,6 +90,8 @@ impl RawListener {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => listener.as_fd(),
             Self::Uds(listener, _) => listener.as_fd(),
             Self::Serial(_) => panic!("no descriptor listens on a serial line"),
         }
@@ -89,6 +106,11 @@ impl RawStream {
     pub(crate) fn try_connect(address: &Address) -> io::Result<Self> {
         let stream = match address {
             Address::Tcp { host, port } => Self::Tcp(TcpStream::connect((host.as_str(), *port))?),
+            #[cfg(feature = "tls")]
+            Address::Tls { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port))?;
+                Self::Tls(RawTls::connect(watched(stream))?)
+            }
             Address::Uds(UdsName::Path(path)) => Self::Uds(UnixStream::connect(path)?),
             other => panic!("{other} is no stream that these tests connect to"),
         };
@@ -99,6 +121,8 @@ impl RawStream {
     fn watched(self) -> Self {
         match &self {
             Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => {}
             Self::Uds(_) => {}
             // It looks before it reads.
             Self::Serial(_) => return self,
@@ -152,6 +176,8 @@ impl RawStream {
     pub(crate) fn try_end(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.end(),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
             Self::Serial(_) => panic!("a serial line has no end"),
         }
@@ -159,10 +185,15 @@ impl RawStream {
 
     /// Vanishes as a killed machine's peer does once it is back: with a reset, where there is one.
     pub(crate) fn vanish(self) {
-        if let Self::Tcp(stream) = &self {
-            SockRef::from(stream)
-                .set_linger(Some(Duration::ZERO))
-                .unwrap();
+        let reset = |stream| {
+            let linger = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            linger.unwrap();
+        };
+        match &self {
+            Self::Tcp(stream) => reset(stream),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => reset(stream.tcp()),
+            Self::Uds(_) | Self::Serial(_) => {}
         }
         drop(self);
     }
@@ -170,6 +201,8 @@ impl RawStream {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.tcp().as_fd(),
             Self::Uds(stream) => stream.as_fd(),
             Self::Serial(master) => master.as_fd(),
         }
@@ -178,6 +211,8 @@ impl RawStream {
     pub(crate) fn try_clone(&self) -> Self {
         match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone().unwrap()),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => Self::Tls(stream.clone()),
             Self::Uds(stream) => Self::Uds(stream.try_clone().unwrap()),
             Self::Serial(master) => Self::Serial(master.try_clone().unwrap()),
         }
@@ -188,6 +223,8 @@ impl Read for RawStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(buffer),
             Self::Uds(stream) => stream.read(buffer),
             Self::Serial(master) => {
                 if !sys::is_readable(master.as_fd(), WATCHDOG) {
@@ -207,6 +244,8 @@ impl Write for RawStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
             Self::Uds(stream) => stream.write(bytes),
             Self::Serial(master) => master.write(bytes),
         }
@@ -215,6 +254,15 @@ impl Write for RawStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Nothing that it does takes longer than the watchdog.
+#[cfg(feature = "tls")]
+fn watched(stream: TcpStream) -> TcpStream {
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    stream.set_write_timeout(Some(WATCHDOG)).unwrap();
+    stream
 }
 
 /// The payload as a frame with the default length prefix.
