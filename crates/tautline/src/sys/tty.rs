@@ -119,35 +119,6 @@ pub(crate) fn ioctl_tiocsserial(fd: BorrowedFd<'_>, wanted: &SerialStruct) -> io
     Ok(())
 }
 
-/// `struct serial_icounter_struct` of include/uapi/linux/serial.h: since the driver was loaded.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SerialIcounterStruct {
-    lines: [c_int; 4],
-    bytes: [c_int; 2],
-    pub(crate) frame: c_int,
-    pub(crate) overrun: c_int,
-    pub(crate) parity: c_int,
-    pub(crate) brk: c_int,
-    pub(crate) buf_overrun: c_int,
-    reserved: [c_int; 9],
-}
-
-/// `ioctl(TIOCGICOUNT)`: what went wrong on the line, as far as the driver counts it.
-#[expect(unsafe_code, reason = "libc call")]
-pub(crate) fn ioctl_tiocgicount(fd: BorrowedFd<'_>) -> io::Result<SerialIcounterStruct> {
-    let mut counted = SerialIcounterStruct::default();
-    // SAFETY: this request writes one serial_icounter_struct.
-    super::retry(|| unsafe {
-        libc::ioctl(
-            fd.as_raw_fd(),
-            libc::TIOCGICOUNT,
-            ptr::from_mut(&mut counted),
-        ) as isize
-    })?;
-    Ok(counted)
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::{offset_of, size_of};
@@ -156,14 +127,11 @@ mod tests {
 
     /// Sizes and places as a C compiler has them, on both of our 64-bit platforms.
     #[test]
-    fn the_kernels_structs_are_laid_out_as_it_reads_them() {
+    fn the_kernels_struct_is_laid_out_as_it_reads_it() {
         assert_eq!(size_of::<SerialStruct>(), 72);
         assert_eq!(offset_of!(SerialStruct, flags), 16);
         assert_eq!(offset_of!(SerialStruct, hub6), 36);
         assert_eq!(offset_of!(SerialStruct, iomem_base), 48);
         assert_eq!(offset_of!(SerialStruct, iomap_base), 64);
-        assert_eq!(size_of::<SerialIcounterStruct>(), 80);
-        assert_eq!(offset_of!(SerialIcounterStruct, frame), 24);
-        assert_eq!(offset_of!(SerialIcounterStruct, buf_overrun), 40);
     }
 }

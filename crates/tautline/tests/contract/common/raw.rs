@@ -121,6 +121,8 @@ impl RawStream {
     fn watched(self) -> Self {
         match &self {
             Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => {}
             Self::Uds(_) => {}
             #[cfg(feature = "tls")]
             Self::Tls(_) => return self,
