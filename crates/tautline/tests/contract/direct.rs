@@ -465,7 +465,7 @@ fn accounting_closes(transport: Transport) {
 }
 
 /// Calls a closer once this thread, which is about to wait, sleeps.
-fn close_when_asleep(closer: Closer) -> thread::JoinHandle<()> {
+fn close_when_asleep(closer: Closer) -> JoinHandle<()> {
     let waiting = own_thread_id();
     thread::spawn(move || {
         until("it waits", || is_asleep(waiting));
