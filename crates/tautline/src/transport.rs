@@ -74,11 +74,7 @@ impl Kind {
     pub(crate) fn tells_drained(self) -> bool {
         match self {
             Self::Tcp | Self::Uds => true,
-<<<<<<< HEAD
             // One datagram, one record, or what stands in a terminal's line discipline, at a time.
-=======
-            // One datagram, or one record, or what stands in a terminal's buffer, at a time.
->>>>>>> serial
             Self::Udp | Self::Tls | Self::Serial => false,
         }
     }

@@ -30,13 +30,9 @@ pub(crate) use rig::{
 };
 #[cfg(feature = "serial")]
 pub(crate) use transport::serial;
-<<<<<<< HEAD
 #[cfg(feature = "tls")]
 pub(crate) use transport::tls;
 pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
-=======
-pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
->>>>>>> serial
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;
@@ -51,7 +47,6 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// A table of tests and the transports each runs on: a test is a function that is given one.
 macro_rules! over {
-<<<<<<< HEAD
     (@one $test:ident serial) => {
         #[cfg(feature = "serial")]
         crate::common::over! { @test $test serial }
@@ -72,44 +67,11 @@ macro_rules! over {
     ($($test:ident: $($transport:ident)+;)*) => { $(
         mod $test {
             $( crate::common::over! { @one $test $transport } )+
-=======
-    ($($test:ident: $($transport:ident)+;)*) => { $(
-        mod $test {
-            $( crate::common::over_one! { $test $transport } )+
->>>>>>> serial
         }
     )* };
 }
 pub(crate) use over;
 
-<<<<<<< HEAD
-=======
-/// TLS and serial lines only where the library is built with them.
-macro_rules! over_one {
-    ($test:ident serial) => {
-        #[cfg(feature = "serial")]
-        #[test]
-        fn serial() {
-            crate::common::watched(|| super::$test(crate::common::serial()));
-        }
-    };
-    ($test:ident tls) => {
-        #[cfg(feature = "tls")]
-        #[test]
-        fn tls() {
-            crate::common::watched(|| super::$test(crate::common::tls()));
-        }
-    };
-    ($test:ident $transport:ident) => {
-        #[test]
-        fn $transport() {
-            crate::common::watched(|| super::$test(crate::common::$transport()));
-        }
-    };
-}
-pub(crate) use over_one;
-
->>>>>>> serial
 /// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
 pub(crate) fn watched(test: fn()) {
     let (ending, ended) = mpsc::channel::<()>();

@@ -144,11 +144,7 @@ fn many_queued_messages_ring_once(transport: Transport) {
     match transport {
         Transport::Udp => assert_eq!(calls, count.into()),
         Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-<<<<<<< HEAD
             assert!(calls <= 2, "{calls} writes")
-=======
-            assert!(calls <= 2, "{calls} writes");
->>>>>>> serial
         }
     }
 }

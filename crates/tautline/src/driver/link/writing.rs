@@ -138,12 +138,7 @@ impl LinkDriver {
     }
 
     fn end_if_both_ended(&mut self, turn: &mut Turn) -> Alive {
-<<<<<<< HEAD
         if self.their_side != Side::Ended && self.tells_end() {
-=======
-        let both_ended = self.their_side == Side::Ended || !self.tells_end();
-        if !both_ended {
->>>>>>> serial
             return Alive::Yes;
         }
         match &self.stage {

@@ -67,7 +67,7 @@ impl Transport {
         match self {
             // A record of TLS 1.3: header 5, kind 1, tag 16.
             Self::Tls => encoded_bytes + 22,
-            Self::Tcp | Self::Uds | Self::Udp => encoded_bytes,
+            Self::Tcp | Self::Uds | Self::Udp | Self::Serial => encoded_bytes,
         }
     }
 
