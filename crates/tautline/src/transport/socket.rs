@@ -1,7 +1,7 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockRef};
 
 use super::tls::{TlsSetup, TlsStream};
+use super::tty::Tty;
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
+use crate::handler::Credentials;
 use crate::secured::{Secured, TlsCounters};
+use crate::statistics::SocketBuffers;
 use crate::sys;
 
 /// A connected socket of any kind, or a UDP socket that serves many peers.
@@ -23,9 +26,13 @@ pub(crate) struct Socket {
     kind: Kind,
     /// Whether datagrams come with the local address they were sent to.
     tells_local_end: bool,
+    /// Where a datagram socket that hears anybody sends: it is not connected.
+    target: Option<SocketAddr>,
     /// The session of a TLS socket, from the start of its handshake. Without one nothing is sent or
     /// received on such a socket: it never speaks plain text.
     tls: Option<Box<TlsStream>>,
+    /// What a serial line is besides its descriptor, which is no socket.
+    tty: Option<Box<Tty>>,
 }
 
 /// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
@@ -42,6 +49,8 @@ pub(crate) struct Arrived {
     pub(crate) bytes: usize,
     /// The datagram was longer than the buffer, and the rest is gone.
     pub(crate) truncated: bool,
+    /// Who sent it, where that may be anybody.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 /// What to wait for.
@@ -66,8 +75,18 @@ impl Socket {
             fd,
             kind,
             tells_local_end: false,
+            target: None,
             tls: None,
+            tty: None,
         }
+    }
+
+    /// A serial line that was opened and set.
+    #[cfg(feature = "serial")]
+    pub(super) fn of_line(fd: OwnedFd, tty: Tty) -> Self {
+        let mut socket = Self::new(fd, Kind::Serial);
+        socket.tty = Some(Box::new(tty));
+        socket
     }
 
     pub(super) fn create(kind: Kind, domain: Domain) -> io::Result<Self> {
@@ -88,6 +107,10 @@ impl Socket {
         self.tells_local_end = true;
     }
 
+    pub(super) fn set_target(&mut self, target: SocketAddr) {
+        self.target = Some(target);
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -99,7 +122,14 @@ impl Socket {
         if let Some(tls) = self.session() {
             return tls.send(self, header, payload);
         }
+        if let Some(tty) = &self.tty {
+            return tty.send(self.as_fd(), header, payload);
+        }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
+        if let Some(target) = self.target {
+            // Datagrams have no header: they are framed by nature.
+            return sys::datagram::sendto(self.as_fd(), payload, target, flags);
+        }
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
         }
@@ -118,6 +148,18 @@ impl Socket {
     /// `Interrupted` means on a TLS socket that something came which holds nothing to read, and that
     /// more may be there.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        if let Some(tty) = &self.tty {
+            let bytes = tty.recv(self.as_fd(), buffer, wait)?;
+            return Ok(Arrived::new(bytes, buffer.len()));
+        }
+        if self.target.is_some() {
+            return match self.recv_from_anybody(buffer, wait) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result,
+            };
+        }
         if let Some(tls) = self.session() {
             return tls.recv(self, buffer, wait);
         }
@@ -190,7 +232,8 @@ impl Socket {
         self.tls.as_deref()
     }
 
-    /// Ends our side: the peer reads the end of the stream once it has read the rest.
+    /// Ends our side: the peer reads the end of the stream once it has read the rest. Not for a serial
+    /// line, which has no end that could be told.
     ///
     /// TLS says goodbye first, which may have to wait for room: then this says false, and
     /// [`flush_owed`](Self::flush_owed) ends it.
@@ -208,16 +251,31 @@ impl Socket {
 
     /// Ends both sides at once, which also wakes whoever waits on the socket.
     pub(crate) fn shutdown(&self) {
+        if let Some(tty) = &self.tty {
+            return tty.shut();
+        }
         // It fails only where there is nothing left to end: never connected, or reset by the peer.
         let _ = SockRef::from(&self.fd).shutdown(Shutdown::Both);
+    }
+
+    /// Throws away what the kernel holds of what was written: on a serial line, where it would go on
+    /// sending after the end, and into the next connection. Of a socket it is the kernel's to send.
+    pub(crate) fn discard_unsent(&self) {
+        if let Some(tty) = &self.tty {
+            tty.discard_unsent(self.as_fd());
+        }
     }
 
     /// What the kernel still holds of what was written: on TCP, bytes that the peer's kernel has
     /// not acknowledged. With TLS they are encrypted ones, and those that wait here are among them.
     ///
     /// Unix and UDP sockets count buffers with their bookkeeping, not bytes. There only zero means
-    /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure.
+    /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure. A serial
+    /// line's driver counts bytes that are not sent; a pseudo-terminal says nothing but zero.
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
+        if self.tty.as_ref().is_some_and(|tty| tty.is_pseudo()) {
+            return None;
+        }
         let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
         match self.kind {
             Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
@@ -240,11 +298,21 @@ impl Socket {
 
     /// Our end. `None` for a Unix socket without a name, as every connecting one is.
     pub(crate) fn local_address(&self) -> Option<Address> {
+        if let Some(tty) = &self.tty {
+            return Some(tty.address());
+        }
         self.to_address(SockRef::from(&self.fd).local_addr())
     }
 
-    /// The peer's end. `None` for a Unix socket without a name, and when there is no peer.
+    /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
+    /// name, and when there is no peer. Of a serial line both ends are the line.
     pub(crate) fn peer_address(&self) -> Option<Address> {
+        if let Some(tty) = &self.tty {
+            return Some(tty.address());
+        }
+        if let Some(target) = self.target {
+            return Some(Address::udp(target));
+        }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }
 
@@ -257,6 +325,23 @@ impl Socket {
             Kind::Tls => found.as_socket().map(plain).map(Address::tls),
             Kind::Serial => None,
         }
+    }
+
+    /// Who is at the other end of a Unix socket.
+    pub(crate) fn peer_credentials(&self) -> Option<Credentials> {
+        match self.kind {
+            Kind::Uds => sys::socket::peercred(self.as_fd()).ok().map(Into::into),
+            Kind::Tcp | Kind::Tls | Kind::Udp | Kind::Serial => None,
+        }
+    }
+
+    /// What the kernel has granted; it reports twice that (`socket(7)`).
+    pub(crate) fn buffers(&self) -> Option<SocketBuffers> {
+        let socket = SockRef::from(&self.fd);
+        Some(SocketBuffers {
+            send_bytes: socket.send_buffer_size().ok()? / 2,
+            receive_bytes: socket.recv_buffer_size().ok()? / 2,
+        })
     }
 
     /// Waits until something asked for is ready, or the deadline; without one, for ever.
@@ -287,7 +372,10 @@ impl Socket {
         if interest.write {
             events |= libc::POLLOUT;
         }
-        let ready = sys::poll::ppoll(self.as_fd(), events, deadline)?;
+        let ready = match &self.tty {
+            Some(tty) => tty.ppoll(self.as_fd(), events, deadline)?,
+            None => sys::poll::ppoll(self.as_fd(), events, deadline)?,
+        };
         let ended = ready & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
         Ok(PollReady {
             read: interest.read && (ended || ready & libc::POLLIN != 0),
@@ -297,6 +385,10 @@ impl Socket {
 
     /// Whether [`Wait::Block`] waits.
     pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        if self.tty.is_some() {
+            // Its own wait can be called off, and a write to it must not wait.
+            return Ok(());
+        }
         SockRef::from(&self.fd).set_nonblocking(!blocking)
     }
 
@@ -304,6 +396,10 @@ impl Socket {
     ///
     /// Rounded up to the option's microseconds, of which none would mean for ever.
     pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> io::Result<()> {
+        if let Some(tty) = &self.tty {
+            tty.set_receive_timeout(timeout);
+            return Ok(());
+        }
         let micros = timeout.as_nanos().div_ceil(1_000).max(1);
         let timeout = Duration::from_micros(micros.try_into().unwrap_or(u64::MAX));
         SockRef::from(&self.fd).set_read_timeout(Some(timeout))
@@ -316,8 +412,16 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(tty) = self.tty.take() {
+            tty.close(&mut self.fd);
+        }
+    }
+}
+
 impl Wait {
-    fn flag(self) -> libc::c_int {
+    pub(super) fn flag(self) -> libc::c_int {
         match self {
             Self::No => libc::MSG_DONTWAIT,
             Self::Block => 0,
@@ -326,11 +430,19 @@ impl Wait {
 }
 
 impl Arrived {
+    /// What came before, and no more.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        truncated: false,
+        from: None,
+    };
+
     /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
     pub(super) fn new(bytes: usize, room: usize) -> Self {
         Self {
             bytes: bytes.min(room),
             truncated: bytes > room,
+            from: None,
         }
     }
 }

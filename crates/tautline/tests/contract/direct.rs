@@ -1,6 +1,6 @@
 //! The promises as a direct link keeps them: no thread, no queue but one message's rest.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -14,34 +14,34 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    both_ends_exchange_messages_of_every_length: tcp tls uds udp;
+    both_ends_exchange_messages_of_every_length: tcp tls uds udp serial;
     it_speaks_with_links_that_have_a_thread: tcp uds udp;
-    a_request_is_answered_while_it_is_in_use: tcp tls uds udp;
-    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp tls uds udp;
+    a_request_is_answered_while_it_is_in_use: tcp tls uds udp serial;
+    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp tls uds udp serial;
     the_peers_end_is_told_after_what_it_sent: tcp tls uds;
     a_reset_is_told_with_its_reason: tcp tls uds;
     half_a_frame_and_then_the_end_is_counted: tcp tls uds;
-    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp tls uds;
-    bytes_that_come_one_by_one_make_a_message: tcp tls uds;
-    too_large_is_refused: tcp tls uds udp;
+    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp tls uds serial;
+    bytes_that_come_one_by_one_make_a_message: tcp tls uds serial;
+    too_large_is_refused: tcp tls uds udp serial;
     a_peer_that_does_not_read_is_full_or_waited_for: tcp tls uds;
     keeplatest_replaces_only_what_is_untouched: tcp tls uds;
-    a_reliable_send_waits_and_reads_meanwhile: tcp tls uds;
-    what_was_read_ahead_is_received_in_order: tcp tls uds;
+    a_reliable_send_waits_and_reads_meanwhile: tcp tls uds serial;
+    what_was_read_ahead_is_received_in_order: tcp tls uds serial;
     a_peer_that_has_ended_its_side_still_gets_everything: tcp tls uds;
-    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp tls uds;
-    accounting_closes: tcp tls uds udp;
-    a_closer_ends_a_receive_that_waits: tcp tls uds udp;
+    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp tls uds serial;
+    accounting_closes: tcp tls uds udp serial;
+    a_closer_ends_a_receive_that_waits: tcp tls uds udp serial;
     a_closer_ends_a_send_that_waits: tcp tls uds;
-    after_a_closer_everything_says_closed: tcp tls uds udp;
-    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp tls uds;
+    after_a_closer_everything_says_closed: tcp tls uds udp serial;
+    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp tls uds serial;
     the_networks_word_is_counted_and_no_error: udp;
     empty_datagrams_are_messages: udp;
     over_udp_the_first_peer_is_the_only_one: udp;
     a_listener_bound_to_everything_answers_from_where_it_was_asked: udp;
     accepting_has_a_deadline: tcp tls uds udp;
-    where_nobody_listens_connecting_says_so: tcp tls uds;
-    with_spin_it_does_the_same: tcp tls uds udp;
+    where_nobody_listens_connecting_says_so: tcp tls uds serial;
+    with_spin_it_does_the_same: tcp tls uds udp serial;
     a_new_listener_on_the_same_address_works_at_once: tcp tls uds udp;
 }
 
@@ -51,6 +51,12 @@ fn soon() -> Option<Instant> {
 
 /// Both ends direct. Over UDP the client has said hello, which the server has received.
 fn pair(transport: Transport, options: &LinkOptions) -> (DirectLink, DirectLink, Place) {
+    if transport == Transport::Serial {
+        let (place, there) = Cable::new().into_places();
+        let client = DirectLink::connect(&place.address, options.clone()).unwrap();
+        let server = DirectLink::connect(&there, options.clone()).unwrap();
+        return (client, server, place);
+    }
     let place = fresh(transport);
     let mut listener = DirectListener::bind(&place.address, options.clone()).unwrap();
     let (address, options) = (listener.local_address(), options.clone());
@@ -83,7 +89,7 @@ fn beside_raw(transport: Transport, options: LinkOptions) -> (DirectLink, RawStr
 fn narrow(transport: Transport, strategy: Strategy) -> LinkOptions {
     LinkOptions {
         strategy,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     }
 }
@@ -196,7 +202,7 @@ fn a_reset_is_told_with_its_reason(transport: Transport) {
     let Err(RecvError::Failed(cause)) = link.recv(soon()) else {
         panic!("it broke");
     };
-    assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(cause.kind(), io::ErrorKind::ConnectionReset);
     expect_closed(link.recv(soon()));
     until("sending says so too", || link.send(b"a").is_err());
     assert_eq!(link.send(b"a"), Err(SendError::NotConnected));
@@ -482,6 +488,14 @@ fn expect_closed(received: Result<&[u8], RecvError>) {
     }
 }
 
+/// A cable that was pulled out is no end of a stream.
+fn expect_gone(received: Result<&[u8], RecvError>) {
+    match received {
+        Err(RecvError::Failed(error)) => assert_eq!(error.kind(), io::ErrorKind::NotConnected),
+        other => panic!("expected that it is gone: {other:?}"),
+    }
+}
+
 fn a_closer_ends_a_receive_that_waits(transport: Transport) {
     for deadline in [None, soon()] {
         let (mut client, _server, _place) = pair(transport, &framed(transport));
@@ -514,10 +528,14 @@ fn after_a_closer_everything_says_closed(transport: Transport) {
     assert_eq!(client.try_send(b"a"), Err(SendError::Closed));
     assert_eq!(client.send_timeout(b"a", WATCHDOG), Err(SendError::Closed));
     expect_closed(client.recv(soon()));
-    if transport.is_stream() {
+    // A serial line has no end that could be told: the device is let go of with the link.
+    if transport.is_stream() && transport != Transport::Serial {
         expect_closed(server.recv(soon()));
     }
     drop(client);
+    if transport == Transport::Serial {
+        expect_gone(server.recv(soon()));
+    }
     // It may outlive the link.
     closer.close();
 }
@@ -684,7 +702,12 @@ fn with_spin_it_does_the_same(transport: Transport) {
     if transport.is_stream() {
         drop(server);
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
-        expect_closed(client.recv(soon()));
+        match transport {
+            Transport::Serial => expect_gone(client.recv(soon())),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Udp => {
+                expect_closed(client.recv(soon()));
+            }
+        }
     } else {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
     }

@@ -13,6 +13,7 @@ pub(crate) enum Transport {
     Tls,
     Uds,
     Udp,
+    Serial,
 }
 
 /// Named as in the tables.
@@ -36,15 +37,27 @@ pub(crate) const fn udp() -> Transport {
     Transport::Udp
 }
 
+/// Pseudo-terminals.
+#[cfg(feature = "serial")]
+pub(crate) const fn serial() -> Transport {
+    Transport::Serial
+}
+
 impl Transport {
     pub(crate) const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
+    /// So much room in the kernel for what is sent, where that can be chosen. A pseudo-terminal has some
+    /// 12 KiB.
+    pub(crate) fn send_buffer(self, bytes: usize) -> Option<usize> {
+        (self != Self::Serial).then_some(bytes)
+    }
+
     /// What keeps the borders of messages here.
     pub(crate) const fn framing(self) -> Framing {
         match self {
-            Self::Tcp | Self::Tls | Self::Uds => Framing::length_prefix(),
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => Framing::length_prefix(),
             Self::Udp => Framing::Raw,
         }
     }
@@ -54,7 +67,7 @@ impl Transport {
         match self {
             // A record of TLS 1.3: header 5, kind 1, tag 16.
             Self::Tls => encoded_bytes + 22,
-            Self::Tcp | Self::Uds | Self::Udp => encoded_bytes,
+            Self::Tcp | Self::Uds | Self::Udp | Self::Serial => encoded_bytes,
         }
     }
 
@@ -62,14 +75,14 @@ impl Transport {
     pub(crate) fn tls(self) -> Tls {
         match self {
             Self::Tls => trusting(),
-            Self::Tcp | Self::Uds | Self::Udp => Tls::default(),
+            Self::Tcp | Self::Uds | Self::Udp | Self::Serial => Tls::default(),
         }
     }
 
     /// What a message weighs here.
     pub(crate) const fn encoded(self, payload_bytes: usize) -> usize {
         match self {
-            Self::Tcp | Self::Tls | Self::Uds => 4 + payload_bytes,
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => 4 + payload_bytes,
             Self::Udp => payload_bytes,
         }
     }
@@ -88,6 +101,8 @@ pub(crate) fn fresh(transport: Transport) -> Place {
         Transport::Tcp => ("tcp://127.0.0.1:0".parse().unwrap(), None),
         Transport::Tls => ("tls://127.0.0.1:0".parse().unwrap(), None),
         Transport::Udp => ("udp://127.0.0.1:0".parse().unwrap(), None),
+        // Where nobody can listen, and no device is.
+        Transport::Serial => ("serial:///dev/ttyNONE7".parse().unwrap(), None),
         Transport::Uds => {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("x.sock");
@@ -101,6 +116,14 @@ pub(crate) fn fresh(transport: Transport) -> Place {
 }
 
 impl Place {
+    /// One that lives as long as a folder.
+    pub(crate) const fn within(address: Address, folder: TempDir) -> Self {
+        Self {
+            address,
+            _folder: Some(folder),
+        }
+    }
+
     /// An address that needs no folder.
     pub(crate) fn of(address: &str) -> Self {
         Self {
