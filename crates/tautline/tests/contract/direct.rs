@@ -703,8 +703,10 @@ fn with_spin_it_does_the_same(transport: Transport) {
         drop(server);
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
         match transport {
-            Transport::Serial | Transport::Tls => expect_gone(client.recv(soon())),
-            Transport::Tcp | Transport::Uds | Transport::Udp => expect_closed(client.recv(soon())),
+            Transport::Serial => expect_gone(client.recv(soon())),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Udp => {
+                expect_closed(client.recv(soon()));
+            }
         }
     } else {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
