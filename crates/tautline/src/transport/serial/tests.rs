@@ -1,6 +1,11 @@
 use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use serial2::Settings;
+use serial2::rs4xx::TransceiverMode;
 
 use super::*;
+use crate::address::{FlowControl, Parity, Rs485};
 use crate::options::LinkOptions;
 use crate::transport::{Connecting, Wait, resolve, start_connect};
 
