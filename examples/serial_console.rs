@@ -6,6 +6,7 @@
 
 use std::io::{self, BufRead};
 use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -16,7 +17,8 @@ use tautline::{
     Reconnect,
 };
 
-struct Console;
+/// Prints what it hears, and says so.
+struct Console(Sender<()>);
 
 impl Handler for Console {
     fn opened(&mut self, _: &Link, opened: &Opened) {
@@ -27,6 +29,7 @@ impl Handler for Console {
 
     fn message(&mut self, _: &Link, line: &[u8], _: Received) {
         println!("{}", line.escape_ascii());
+        let _ = self.0.send(()); // Nobody waits for it at a console.
     }
 
     fn closed(&mut self, _: &Link, closed: &Closed) {
@@ -45,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return demonstrate(&io, options);
     };
     let address: Address = format!("serial://{device}").parse()?;
-    let link = io.connect(&address, options, Console)?;
+    let link = io.connect(&address, options, Console(mpsc::channel().0))?;
     for line in io::stdin().lock().lines() {
         if let Err(error) = link.send(line?.as_bytes()) {
             eprintln!("not sent: {error}");
@@ -62,16 +65,19 @@ fn demonstrate(io: &IoThread, options: LinkOptions) -> Result<(), Box<dyn std::e
     let (device, line) = SerialPort::pair()?;
     let path = fs::read_link(format!("/proc/self/fd/{}", line.as_raw_fd()))?;
     let address: Address = format!("serial://{}?baud=9600", path.display()).parse()?;
-    let link = io.connect(&address, options, Console)?;
+    let (heard, answer) = mpsc::channel();
+    let link = io.connect(&address, options, Console(heard))?;
     link.wait_open(Duration::from_secs(5))?;
-    let answering = thread::spawn(move || -> io::Result<()> {
+    let answering = thread::spawn(move || -> io::Result<SerialPort> {
         let mut asked = [0; 6];
         device.read_exact(&mut asked)?;
         println!("the device is asked {}", asked.escape_ascii());
-        device.write_all(b"Tautline,Example,0,1.0\n")
+        device.write_all(b"Tautline,Example,0,1.0\n")?;
+        Ok(device)
     });
     link.send(b"*IDN?")?;
-    answering.join().expect("the device did not panic")?;
+    let _device = answering.join().expect("the device did not panic")?;
+    answer.recv_timeout(Duration::from_secs(5))?;
     link.close(Duration::from_secs(5));
     Ok(())
 }

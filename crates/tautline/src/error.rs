@@ -129,6 +129,7 @@ impl Error {
     }
 
     /// A device that could not be opened or set.
+    #[cfg(feature = "serial")]
     pub(crate) fn open(
         kind: ErrorKind,
         address: &Address,

@@ -1,7 +1,9 @@
 //! Descriptors that are no sockets: reading, writing, locks.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(feature = "serial")]
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use libc::c_int;
 
@@ -29,6 +31,7 @@ pub(crate) fn writev(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<u
 }
 
 /// `eventfd(2)`: a flag that pollers see once [`write`] has written a number to it.
+#[cfg(feature = "serial")]
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     let flags = libc::EFD_NONBLOCK | libc::EFD_CLOEXEC;

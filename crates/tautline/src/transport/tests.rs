@@ -12,7 +12,7 @@ mod udp;
 mod uds;
 
 /// Longer than anything on this machine takes; a test that gets here has failed.
-const WATCHDOG: Duration = Duration::from_secs(30);
+pub(super) const WATCHDOG: Duration = Duration::from_secs(30);
 
 const READ: PollInterest = PollInterest {
     read: true,

@@ -358,11 +358,7 @@ fn the_device_is_free_once_the_link_has_ended(transport: Transport) {
     let (_master, slave) = sys::openpt();
     let address = Address::Serial(SerialLine::new(slave));
     let io = start();
-    let ends: [fn(&Link); 3] = [
-        |link| _ = link.close(WATCHDOG),
-        |link| _ = link.abort(),
-        Link::finish,
-    ];
+    let ends: [fn(&Link); 3] = [|link| _ = link.close(WATCHDOG), Link::abort, Link::finish];
     for _ in 0..20 {
         for end in ends {
             let (handler, inbox) = recorder();

@@ -1,6 +1,11 @@
 use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use serial2::Settings;
+use serial2::rs4xx::TransceiverMode;
 
 use super::*;
+use crate::address::{FlowControl, Parity, Rs485};
 use crate::options::LinkOptions;
 use crate::transport::{Connecting, Wait, resolve, start_connect};
 
@@ -198,4 +203,61 @@ fn a_pseudo_terminal_does_not_say_what_it_holds() {
     let (_master, socket) = open_pair();
     socket.send(b"", &[0; 1000], Wait::No).unwrap();
     assert_eq!(socket.unsent_bytes(), None);
+}
+
+/// A pseudo-terminal that is taken for a device, whose driver may take its time to close.
+fn open_as_device() -> (SerialPort, SerialPort, Socket) {
+    let (master, slave) = SerialPort::pair().unwrap();
+    let line = device();
+    let address = Address::Serial(line.clone());
+    let opening = Opening {
+        address: &address,
+        line: &line,
+    };
+    let file = File::from(OwnedFd::from(slave.try_clone().unwrap()));
+    let claimed = opening.claim(file, false).unwrap();
+    let tty = Tty::new(line.clone(), false).unwrap();
+    (master, slave, Socket::of_line(claimed.into(), tty))
+}
+
+#[test]
+fn a_device_is_exclusive_until_it_is_closed() {
+    let (_master, slave, socket) = open_as_device();
+    assert!(sys::tty::ioctl_tiocgexcl(slave.as_fd()).unwrap());
+    drop(socket);
+    assert!(!sys::tty::ioctl_tiocgexcl(slave.as_fd()).unwrap());
+    sys::file::flock_exclusive(slave.as_fd()).unwrap();
+}
+
+/// Root may open it, and has not asked for the lock.
+#[test]
+fn a_device_that_another_has_for_himself_is_in_use() {
+    let (_master, slave) = SerialPort::pair().unwrap();
+    sys::tty::ioctl_tiocexcl(slave.as_fd()).unwrap();
+    let line = device();
+    let address = Address::Serial(line.clone());
+    let opening = Opening {
+        address: &address,
+        line: &line,
+    };
+    let file = File::from(OwnedFd::from(slave.try_clone().unwrap()));
+    let error = opening.claim(file, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddressInUse);
+    let why =
+        "the device is in use: held by a process that is not visible from here; stop it first";
+    assert_eq!(error.to_string(), format!("open {address}: {why}"));
+}
+
+#[test]
+fn a_device_is_closed_on_a_thread_of_its_own() {
+    let (mut master, slave, socket) = open_as_device();
+    assert_eq!(socket.unsent_bytes(), Some(0));
+    drop(slave);
+    drop(socket);
+    // The master reads an error once the last descriptor is closed, and not before.
+    master
+        .set_read_timeout(crate::transport::tests::WATCHDOG)
+        .unwrap();
+    let error = master.read(&mut [0]).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
 }
