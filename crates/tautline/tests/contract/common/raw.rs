@@ -124,8 +124,6 @@ impl RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(_) => {}
             Self::Uds(_) => {}
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => return self,
             // It looks before it reads.
             Self::Serial(_) => return self,
         }
