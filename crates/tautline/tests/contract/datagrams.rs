@@ -1,7 +1,7 @@
 //! Promise 9, without multicast: datagrams keep their borders, and one socket serves many peers.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tautline::{
     Address, IoOptions, IoThread, Link, LinkOptions, Pressure, Reason, SendError, ServerOptions,
