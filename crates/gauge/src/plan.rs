@@ -104,9 +104,24 @@ impl Plan {
             smoke.check()?;
         }
         self.placement.check()?;
+        self.check_measured()?;
         check_one_a_transport("--bind", &self.bind)?;
         self.check_to()?;
         Ok(self)
+    }
+
+    /// What no table measures is refused here, before anything starts.
+    fn check_measured(&self) -> Result<(), PlanError> {
+        match self.transports().iter().find(|transport| match transport {
+            Transport::Tcp | Transport::Udp | Transport::Uds => false,
+            Transport::Tls | Transport::Serial => true,
+        }) {
+            Some(transport) => Err(PlanError::new(
+                "--transports",
+                format!("the tables do not measure {transport}"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// How long the plan takes at most on a slow board with nothing going wrong.
@@ -352,7 +367,10 @@ mod tests {
     #[test]
     fn a_pigeon_is_no_transport() {
         let said = "pigeon".parse::<Transport>().unwrap_err().to_string();
-        assert_eq!(said, "--transports: \"pigeon\" is not one of tcp, udp, uds");
+        assert_eq!(
+            said,
+            "--transports: \"pigeon\" is not one of tcp, tls, udp, uds, serial"
+        );
     }
 
     #[test]

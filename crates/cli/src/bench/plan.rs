@@ -114,7 +114,7 @@ fn follow_servers(plan: &mut Plan) {
 }
 
 fn measured(matrix: &Matrix) -> &[Transport] {
-    matrix.transports.as_deref().unwrap_or(&Transport::ALL)
+    matrix.transports.as_deref().unwrap_or(&Transport::DEFAULT)
 }
 
 impl SmokeCommand {

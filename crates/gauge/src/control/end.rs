@@ -59,6 +59,9 @@ impl End {
                 let (client, server) = UnixStream::pair().map_err(step("socketpair"))?;
                 Ok((Self::Uds(client), Self::Uds(server)))
             }
+            Transport::Tls | Transport::Serial => {
+                Err(step("open")(io::ErrorKind::Unsupported.into()))
+            }
         }
     }
 
@@ -68,6 +71,7 @@ impl End {
             Transport::Tcp => Self::Tcp(socket.into()),
             Transport::Udp => Self::Udp(socket.into()),
             Transport::Uds => Self::Uds(socket.into()),
+            Transport::Tls | Transport::Serial => unreachable!("`--to` refuses them"),
         }
     }
 

@@ -78,7 +78,7 @@ pub struct LatencyPlan {
 impl Default for LatencyPlan {
     fn default() -> Self {
         Self {
-            transports: Transport::ALL.to_vec(),
+            transports: Transport::DEFAULT.to_vec(),
             sizes: FULL_SIZES.to_vec(),
             drivers: Driver::ALL.to_vec(),
             runs: 3,

@@ -97,10 +97,15 @@ impl Addresses {
                 host: host(),
                 port: 0,
             },
+            Transport::Tls => Address::Tls {
+                host: host(),
+                port: 0,
+            },
             Transport::Udp => Address::Udp {
                 host: host(),
                 port: 0,
             },
+            Transport::Serial => unreachable!("the plan refuses it"),
             Transport::Uds => {
                 let number = self.sockets.fetch_add(1, Ordering::Relaxed);
                 Address::Uds(UdsName::Path(
@@ -123,6 +128,7 @@ impl Addresses {
             .iter()
             .find_map(|address| match (transport, address) {
                 (Transport::Tcp, Address::Tcp { host, .. })
+                | (Transport::Tls, Address::Tls { host, .. })
                 | (Transport::Udp, Address::Udp { host, .. }) => Some(host.as_str()),
                 _ => None,
             })

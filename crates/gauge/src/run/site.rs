@@ -29,7 +29,9 @@ impl Site {
     /// The library's options: its defaults, the 4-byte prefix on byte streams, this strategy.
     pub(crate) fn link_options(&self, strategy: Strategy) -> LinkOptions {
         let framing = match self.transport {
-            Transport::Tcp | Transport::Uds => Framing::length_prefix(),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                Framing::length_prefix()
+            }
             Transport::Udp => Framing::Raw,
         };
         LinkOptions {

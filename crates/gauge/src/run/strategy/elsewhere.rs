@@ -185,7 +185,7 @@ fn counts(site: &Site, raw: &Raw) -> Result<Counts, String> {
     site.pulse.allow(COUNTS_LIMIT);
     let limit = match site.transport {
         Transport::Udp => MEETING_LIMIT,
-        Transport::Tcp | Transport::Uds => {
+        Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
             raw.socket
                 .shutdown(Shutdown::Write)
                 .map_err(|cause| format!("control: end the stream: {cause}"))?;
