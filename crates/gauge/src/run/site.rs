@@ -1,16 +1,19 @@
 //! What every end of one run needs to know, and how its threads are started in their places.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy};
+use tautline::{Framing, IoOptions, IoThread, LinkOptions, ServerOptions, Strategy};
 
 use super::Broken;
 use super::addresses::Addresses;
 use super::remote::Remote;
 use super::supervise::Pulse;
+use crate::control::End;
+use crate::null_modem::{self, NullModem};
 use crate::placement::{Register, Seat, Seats};
 use crate::plan::Transport;
 
@@ -39,6 +42,33 @@ impl Site {
             strategy,
             ..LinkOptions::default()
         }
+    }
+
+    /// Of the library's server, for links of [`Self::link_options`].
+    pub(crate) fn server_options(&self, strategy: Strategy) -> ServerOptions {
+        ServerOptions {
+            link: self.link_options(strategy),
+            ..ServerOptions::default()
+        }
+    }
+
+    /// Both ends of the control.
+    pub(crate) fn control_pair(&self) -> Result<(End, End), Broken> {
+        let pair = match self.transport {
+            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => {
+                End::pair(self.transport, self.addresses.control_host(self.transport))
+            }
+            Transport::Serial => End::joined_by(self.null_modem()?),
+        };
+        pair.map_err(Broken::setup)
+    }
+
+    /// Two terminals and the thread between them, which is none of the ends and stays out of their way.
+    pub(crate) fn null_modem(&self) -> Result<NullModem, Broken> {
+        let place = self.seats.between(null_modem::ROLE);
+        let register = Arc::clone(&self.register);
+        NullModem::start(move || place.take(&register).map_err(io::Error::other))
+            .map_err(Broken::setup)
     }
 
     /// The server elsewhere, where the run is against one.

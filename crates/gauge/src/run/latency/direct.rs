@@ -11,6 +11,7 @@ use tautline::{
 };
 
 use super::exchange::{Exchange, Fault, Reply};
+use crate::null_modem::NullModem;
 use crate::plan::{Driver, Transport};
 use crate::run::Broken;
 use crate::run::remote::Remote;
@@ -28,10 +29,13 @@ pub(super) struct DirectEcho {
     stamp: Stamp,
     /// Where it is ours.
     server: Option<Server>,
+    /// Between the two on a serial line; held until both are gone.
+    modem: Option<NullModem>,
 }
 
 impl DirectEcho {
-    /// Listens at `address` and connects; both ends poll for `spin` before they wait.
+    /// Listens at `address` and connects; both ends poll for `spin` before they wait. On a serial line
+    /// each opens its own end of a null modem.
     pub(super) fn start(
         site: &Site,
         driver: Driver,
@@ -39,9 +43,18 @@ impl DirectEcho {
         spin: Duration,
     ) -> Result<Self, Broken> {
         let options = with_spin(site, spin);
-        let (server, address) = Server::start(site, driver, address.clone(), options.clone())?;
-        let link = connect(site, &address, options)?;
-        Ok(Self::new(site, driver, link, Stamp::Probe, Some(server)))
+        let modem = match site.transport {
+            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => None,
+            Transport::Serial => Some(site.null_modem()?),
+        };
+        let far = modem.as_ref().map(NullModem::far_address);
+        let door = Door::new(site, far.unwrap_or_else(|| address.clone()), spin);
+        let (server, reached) = Server::start(site, driver, door)?;
+        let near = modem.as_ref().map(NullModem::near_address);
+        let link = connect(site, &near.unwrap_or(reached), options)?;
+        let mut echo = Self::new(site, driver, link, Stamp::Probe, Some(server));
+        echo.modem = modem;
+        Ok(echo)
     }
 
     /// Connects to a server elsewhere; this end polls for `spin` before it waits.
@@ -72,6 +85,7 @@ impl DirectEcho {
             patience,
             stamp,
             server,
+            modem: None,
         }
     }
 }
@@ -182,12 +196,8 @@ impl Ending {
 }
 
 impl Server {
-    fn start(
-        site: &Site,
-        driver: Driver,
-        address: Address,
-        options: LinkOptions,
-    ) -> Result<(Self, Address), Broken> {
+    /// With the address that clients reach it by.
+    fn start(site: &Site, driver: Driver, door: Door) -> Result<(Self, Address), Broken> {
         let (bound, is_bound) = mpsc::sync_channel(1);
         let ending = Arc::new(Mutex::new(Ending::default()));
         let (own, closing) = (Arc::clone(&ending), Arc::clone(&ending));
@@ -197,17 +207,15 @@ impl Server {
         } else {
             "direct-server"
         };
-        // Bound on the server's own thread: options may depend on where that runs.
+        // Opened on the server's own thread: options may depend on where that runs.
         let thread = site.spawn(site.seats.server(role), move || {
-            let mut listener = match DirectListener::bind(&address, options) {
-                Ok(listener) => listener,
+            let (entrance, address) = match door.open() {
+                Ok(open) => open,
                 Err(error) => return drop(bound.send(Err(error))),
             };
-            let told = bound.send(Ok(listener.local_address()));
-            if told.is_ok()
-                && let Some(link) = accept(&mut listener, &own, &pulse)
+            if bound.send(Ok(address)).is_ok()
+                && let Some(link) = entrance.enter(&own, &pulse)
             {
-                drop(listener);
                 echo(link);
             }
         })?;
@@ -238,6 +246,58 @@ impl Drop for Server {
     }
 }
 
+/// Where the server will be, not opened yet.
+enum Door {
+    /// A listener, for one peer.
+    Listener(Address, LinkOptions),
+    /// One end of a line, whose other end is the peer's.
+    Line(Address, LinkOptions),
+}
+
+/// The same, opened.
+enum Entrance {
+    Listener(DirectListener),
+    Line(Box<DirectLink>),
+}
+
+impl Door {
+    fn new(site: &Site, address: Address, spin: Duration) -> Self {
+        match site.transport {
+            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => {
+                Self::Listener(address, with_spin(site, spin))
+            }
+            Transport::Serial => Self::Line(address, with_spin(site, spin)),
+        }
+    }
+
+    fn open(self) -> Result<(Entrance, Address), tautline::Error> {
+        match self {
+            Self::Listener(address, options) => {
+                let listener = DirectListener::bind(&address, options)?;
+                let address = listener.local_address();
+                Ok((Entrance::Listener(listener), address))
+            }
+            Self::Line(address, options) => {
+                let link = DirectLink::connect(&address, options)?;
+                Ok((Entrance::Line(Box::new(link)), address))
+            }
+        }
+    }
+}
+
+impl Entrance {
+    /// The link to the one peer, unless ending is asked for first.
+    fn enter(self, ending: &Mutex<Ending>, pulse: &Pulse) -> Option<DirectLink> {
+        let link = match self {
+            Self::Listener(mut listener) => accept(&mut listener, ending, pulse)?,
+            Self::Line(link) => *link,
+        };
+        let mut ending = lock(ending);
+        ending.closer = Some(link.closer());
+        (!ending.asked).then_some(link)
+    }
+}
+
 /// Waits for the one peer, in steps, so that ending is noticed before it comes.
 fn accept(
     listener: &mut DirectListener,
@@ -247,9 +307,7 @@ fn accept(
     let limit = Instant::now() + SETUP_LIMIT;
     while Instant::now() < limit && !pulse.is_stopping() && !lock(ending).asked {
         if let Ok(link) = listener.accept(Some(Instant::now() + ACCEPT_STEP)) {
-            let mut ending = lock(ending);
-            ending.closer = Some(link.closer());
-            return (!ending.asked).then_some(link);
+            return Some(link);
         }
     }
     None
