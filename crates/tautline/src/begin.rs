@@ -13,18 +13,20 @@ use crate::link::{Link, LinkShared};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::outlet::{Outlet, Remotes};
 use crate::server::{Server, ServerShared};
-use crate::transport;
+use crate::transport::{self, TlsSetup};
 
 /// Begins a link to `address`; the driver connects.
 pub(crate) fn connect(
     io: &Arc<IoShared>,
     address: &Address,
-    options: LinkOptions,
+    mut options: LinkOptions,
     handler: impl Handler,
 ) -> Result<Link, Error> {
     options.validate(address)?;
     options.refuse_spin()?;
     let id = io.next_id();
+    let tls = TlsSetup::client(address, &options)?;
+    options.tls.forget_secrets();
     let home = IoHome {
         io: Arc::clone(io),
         id,
@@ -38,6 +40,7 @@ pub(crate) fn connect(
         link,
         handler: Box::new(handler),
         options,
+        tls,
     })));
     Ok(handle)
 }
@@ -63,9 +66,11 @@ pub(crate) fn listen<H: Handler>(
 fn listen_streams(
     io: &Arc<IoShared>,
     address: &Address,
-    options: ServerOptions,
+    mut options: ServerOptions,
     accept: Accept,
 ) -> Result<Server, Error> {
+    let tls = TlsSetup::server(address, &options)?;
+    options.link.tls.forget_secrets();
     let listener = transport::listen(address, &options)?;
     let server = Arc::new(ServerShared::of_streams(
         io.next_id(),
@@ -73,7 +78,7 @@ fn listen_streams(
         Arc::clone(io),
         options.total_queue_limit_bytes,
     ));
-    let listener = ListenerDriver::new(Arc::clone(&server), options, accept);
+    let listener = ListenerDriver::new(Arc::clone(&server), options, accept, tls);
     io.command(Command::Listen(Box::new(listener)));
     Ok(Server::new(server))
 }

@@ -19,8 +19,9 @@ use crate::address::Address;
 use crate::error::{Error, RecvError, SendError};
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
+use crate::secured::Secured;
 use crate::statistics::{ConnectionStatistics, LinkStatistics};
-use crate::transport::Socket;
+use crate::transport::{Socket, TlsSetup};
 
 pub use listener::DirectListener;
 pub use sending::Replies;
@@ -76,7 +77,8 @@ pub struct Closer {
 }
 
 impl DirectLink {
-    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name.
+    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name; over TLS
+    /// also for the handshake, at most `tls.handshake_timeout`.
     ///
     /// # Errors
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
@@ -84,7 +86,10 @@ impl DirectLink {
         options.validate(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
+        let setup = TlsSetup::client(address, &options)?;
         let socket = connecting::connect(address, &options)?;
+        let place = ("connect to", address);
+        let socket = connecting::secure(socket, setup.as_ref(), place, &options, None)?;
         let mut link = Self::new(address, socket, &options)?;
         link.connections.attempts = 1;
         Ok(link)
@@ -167,6 +172,11 @@ impl DirectLink {
             receiving: self.receiving.statistics(),
             connections: self.connections,
             heartbeat_rtt: None,
+            tls: self
+                .sending
+                .socket()
+                .tls_counters()
+                .map(|counters| counters.snapshot()),
         }
     }
 
@@ -184,6 +194,11 @@ impl DirectLink {
     /// The peer's address, where it has one.
     pub fn peer_address(&self) -> Option<Address> {
         self.sending.socket().peer_address()
+    }
+
+    /// What TLS has agreed on, and the peer's certificate. `None` on all other transports.
+    pub fn secured(&self) -> Option<Secured> {
+        self.sending.socket().secured()
     }
 }
 

@@ -11,6 +11,7 @@ use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
+use crate::secured::Secured;
 
 pub use batch::Batched;
 pub(crate) use batch::Piece;
@@ -92,6 +93,8 @@ pub struct Opened {
     pub local: Option<Address>,
     /// The peer's, where it has one: a client of a Unix socket has none.
     pub peer: Option<Address>,
+    /// What TLS has agreed on, and the peer's certificate; `None` on all other transports.
+    pub secured: Option<Secured>,
 }
 
 /// What is known of a message besides its bytes.

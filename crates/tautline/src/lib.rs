@@ -53,6 +53,7 @@ mod life;
 mod link;
 mod options;
 mod outlet;
+mod secured;
 mod server;
 mod statistics;
 mod sync;
@@ -73,8 +74,12 @@ pub use life::LinkState;
 pub use link::Link;
 #[cfg(feature = "futures")]
 pub use options::{AcceptOptions, InboxOptions};
-pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, StartHook};
-pub use server::{Broadcast, Server, ServerStatistics};
+pub use options::{
+    Batch, ClientCertificates, Identity, IoOptions, Keepalive, LinkOptions, Pem, Roots,
+    ServerOptions, StartHook, Tls, Verification,
+};
+pub use secured::{Secured, TlsStatistics, TlsVersion};
+pub use server::{Broadcast, HandshakeStatistics, Server, ServerStatistics};
 pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
 pub use tautline_session::{
     ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,

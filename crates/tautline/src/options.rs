@@ -12,6 +12,7 @@ mod liveness;
 mod reconnect;
 mod server;
 mod start_hook;
+mod tls;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub use liveness::{Batch, Keepalive};
 
 pub use server::ServerOptions;
 pub use start_hook::StartHook;
+pub use tls::{ClientCertificates, Identity, Pem, Roots, Tls, Verification};
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {

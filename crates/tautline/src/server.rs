@@ -14,6 +14,7 @@ use tautline_session::{Budget, Caller, Discard, OutboundOptions};
 use crate::address::Address;
 use crate::channel::Channel;
 use crate::driver::{Command, IoHome, IoShared, wake};
+use crate::error::{Error, ErrorKind};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
@@ -25,7 +26,7 @@ use crate::wakers::Wakers;
 use crate::wakers::{Watch, Watched};
 
 pub use broadcast::Broadcast;
-pub use statistics::ServerStatistics;
+pub use statistics::{HandshakeStatistics, ServerStatistics};
 
 use broadcast::BroadcastCounters;
 
@@ -71,6 +72,7 @@ struct State {
     /// `live` as a list, for broadcasts; `None` once it has changed.
     roster: Option<Arc<Vec<Arc<LinkShared>>>>,
     accepted: u64,
+    handshakes: HandshakeStatistics,
     /// What peers counted that have ended.
     gone: LinkStatistics,
     unsent: Unsent,
@@ -288,6 +290,22 @@ impl ServerShared {
     /// The accept callback took a newcomer.
     pub(crate) fn peer_accepted(&self) {
         self.state().accepted += 1;
+    }
+
+    /// A newcomer has done its handshake.
+    pub(crate) fn handshake_done(&self) {
+        self.state().handshakes.completed += 1;
+    }
+
+    /// A newcomer's handshake came to nothing.
+    pub(crate) fn handshake_failed(&self, error: Error) {
+        let mut state = self.state();
+        if error.kind() == ErrorKind::TimedOut {
+            state.handshakes.timed_out += 1;
+        } else {
+            state.handshakes.failed += 1;
+        }
+        state.handshakes.last_failure = Some(error);
     }
 
     /// A peer has had its last callback: its counters are kept.

@@ -11,6 +11,8 @@ mod resolve;
 mod serial;
 mod socket;
 mod tcp;
+#[cfg_attr(not(feature = "tls"), path = "transport/tls/absent.rs")]
+mod tls;
 mod udp;
 mod uds;
 
@@ -31,6 +33,7 @@ pub(crate) use inet::plain;
 pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
+pub(crate) use tls::{TlsSetup, is_of_tls, is_untrusted};
 pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
 
 /// The five kinds of sockets, a serial line among them: a closed set, so an enum.
@@ -59,6 +62,15 @@ impl Kind {
         match self {
             Self::Tcp | Self::Tls | Self::Uds | Self::Serial => false,
             Self::Udp => true,
+        }
+    }
+
+    /// Whether a receive that does not fill its buffer says that nothing more is there.
+    pub(crate) fn tells_drained(self) -> bool {
+        match self {
+            Self::Tcp | Self::Uds | Self::Serial => true,
+            // One datagram, or one record, at a time.
+            Self::Udp | Self::Tls => false,
         }
     }
 

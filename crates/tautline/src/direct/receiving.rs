@@ -159,7 +159,8 @@ impl Receiving {
             match read {
                 Ok(()) => return Ok(()),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {}
+                    // The second is TLS's: something came, but no bytes for us.
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
                     io::ErrorKind::UnexpectedEof => {
                         self.give_up_cut_frame();
                         return Err(sending

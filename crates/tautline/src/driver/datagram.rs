@@ -344,6 +344,7 @@ impl DatagramDriver {
         turn.aliases.push((shared.id, self.server.id));
         let mut audience = Audience::new(shared, handler);
         let opened = Opened {
+            secured: None,
             generation: 1,
             local,
             peer: Some(address),

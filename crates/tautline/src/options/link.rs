@@ -7,7 +7,7 @@ use tautline_session::{
     Reconnect, Strategy, Tally,
 };
 
-use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
+use super::{Batch, Keepalive, Tls, non_zero, queue_bytes, reconnect, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
 use crate::transport::{self, DATAGRAM_LIMIT_BYTES};
@@ -206,6 +206,10 @@ pub struct LinkOptions {
     ///
     /// [`IoOptions::spin`]: crate::IoOptions::spin
     pub spin: Duration,
+    /// TLS: whom this side trusts, and what it shows of itself. Only on `tls://` addresses.
+    ///
+    /// Default: the system's roots, no certificate of our own.
+    pub tls: Tls,
 }
 
 impl Default for LinkOptions {
@@ -233,6 +237,7 @@ impl Default for LinkOptions {
             reconnect: None,
             on_loss: OnLoss::Discard,
             spin: Duration::ZERO,
+            tls: Tls::default(),
         }
     }
 }
@@ -255,6 +260,7 @@ impl LinkOptions {
             ));
         }
         reconnect::validate(self, address)?;
+        self.tls.validate(address)?;
         validate_spin(self.spin)
     }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use super::{LinkOptions, non_zero, queue_bytes};
+use super::{ClientCertificates, LinkOptions, non_zero, queue_bytes};
 use crate::address::{Address, UdsName};
 use crate::error::Error;
 
@@ -13,7 +13,7 @@ pub struct ServerOptions {
     /// Options of every peer's link. `connect_timeout` and `spin` have no use here, `reconnect` is
     /// refused.
     pub link: LinkOptions,
-    /// Most peers at one time.
+    /// Most peers at one time, those in a TLS handshake among them.
     ///
     /// Default 1,024. One more is turned away and counted; over UDP the peer that has been silent
     /// longest makes room, but never one active within a second. Newcomers are accepted 64 at a time,
@@ -48,6 +48,11 @@ pub struct ServerOptions {
     /// Default false: `[::]` takes IPv4 too, whatever the system's setting, and such a peer's address
     /// is told as plain IPv4. True where another server has `0.0.0.0` with the same port.
     pub v6_only: bool,
+    /// Whether clients of a `tls://` server have to show a certificate; it is checked against
+    /// `link.tls.roots`.
+    ///
+    /// Default [`ClientCertificates::None`]: anybody may connect. Required is mutual TLS.
+    pub client_certificates: ClientCertificates,
 }
 
 impl Default for ServerOptions {
@@ -60,6 +65,7 @@ impl Default for ServerOptions {
             uds_mode: None,
             reuse_port: false,
             v6_only: false,
+            client_certificates: ClientCertificates::None,
         }
     }
 }
@@ -88,6 +94,9 @@ impl ServerOptions {
                 "0 would forget every peer at once",
             ));
         }
+        self.link
+            .tls
+            .validate_server(self.client_certificates, address)?;
         self.validate_sharing(address)?;
         self.validate_uds_mode(address)
     }

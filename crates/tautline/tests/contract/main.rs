@@ -44,5 +44,7 @@ mod shortage;
 mod signals;
 mod starting;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 mod uds;

@@ -363,7 +363,7 @@ fn a_wait_that_times_out_says_what_the_last_attempt_failed_of(transport: Transpo
     inbox.expect_retrying();
     let error = link.wait_open(Duration::from_millis(1)).unwrap_err();
     let why = match transport {
-        Transport::Tcp => "connection refused",
+        Transport::Tcp | Transport::Tls => "connection refused",
         _ => "no such file or directory",
     };
     let text = error.to_string();

@@ -13,7 +13,7 @@ use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Wait, is_icmp, is_shortage};
+use crate::transport::{Wait, is_icmp, is_of_tls, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
@@ -48,14 +48,15 @@ impl LinkDriver {
             if self.their_side == Side::Ended {
                 return Alive::Yes;
             }
-            let datagram = outlet.socket().kind().is_datagram();
+            let kind = outlet.socket().kind();
+            let (datagram, tells_drained) = (kind.is_datagram(), kind.tells_drained());
             self.shared().counters.read_call();
             match outlet.socket().recv(buffer, Wait::No) {
                 Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
                 Ok(arrived) => {
                     let bytes = &buffer[..arrived.bytes];
                     let alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
-                    let drained = !datagram
+                    let drained = tells_drained
                         && !to_the_end
                         && self.broken.is_none()
                         && arrived.bytes < buffer.len();
@@ -69,6 +70,8 @@ impl LinkDriver {
                         None => Alive::Yes,
                     };
                 }
+                // TLS's own words, of which there may be more.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_shortage(&error) => {
                     // What came is still there, and the kernel has told of it.
                     self.reads_again = true;
@@ -85,8 +88,9 @@ impl LinkDriver {
                     }
                 }
                 Err(cause) => {
-                    let cause = self.broken.take().unwrap_or(cause);
-                    return self.lost(cause, turn);
+                    // What TLS says of the end is more than what a write found out.
+                    let broken = self.broken.take().filter(|_| !is_of_tls(&cause));
+                    return self.lost(broken.unwrap_or(cause), turn);
                 }
             }
         }
