@@ -5,6 +5,8 @@
 
 use std::sync::OnceLock;
 
+use tautline::{Identity, Pem, Roots, Tls};
+
 /// A self-signed certificate for [`NAME`], and its key.
 #[derive(Debug)]
 pub(crate) struct OwnCertificate {
@@ -18,6 +20,36 @@ pub(crate) struct OwnCertificate {
 
 /// The name that it is for, whatever address is connected to.
 pub(crate) const NAME: &str = "localhost";
+
+/// What a client of the library has to trust.
+///
+/// # Errors
+///
+/// Why no certificate could be made.
+pub(crate) fn client() -> Result<Tls, String> {
+    let own = own()?;
+    Ok(Tls {
+        roots: Roots::Pem(own.certificate_pem.clone().into_bytes()),
+        server_name: Some(NAME.to_owned()),
+        ..Tls::default()
+    })
+}
+
+/// What a server of the library has to show.
+///
+/// # Errors
+///
+/// Why no certificate could be made.
+pub(crate) fn server() -> Result<Tls, String> {
+    let own = own()?;
+    Ok(Tls {
+        identity: Some(Identity {
+            chain: Pem::Bytes(own.certificate_pem.clone().into_bytes()),
+            key: Pem::Bytes(own.key_pem.clone().into_bytes()),
+        }),
+        ..Tls::default()
+    })
+}
 
 /// The certificate of this process.
 ///

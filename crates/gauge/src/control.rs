@@ -11,7 +11,7 @@ mod stream;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
-#[path = "control/no_tls.rs"]
+#[path = "control/tls/absent.rs"]
 mod tls;
 
 pub use self::echo::{EchoClient, serve_echo};

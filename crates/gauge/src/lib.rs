@@ -3,6 +3,9 @@
 pub mod bundle;
 #[cfg(feature = "tls")]
 mod certificate;
+#[cfg(not(feature = "tls"))]
+#[path = "certificate/absent.rs"]
+mod certificate;
 pub mod clock;
 pub mod command;
 pub mod compare;

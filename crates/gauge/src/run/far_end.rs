@@ -4,12 +4,13 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use tautline::{Address, Handler, IoThread, Link, LinkOptions, Refusal, Server, Strategy};
+use tautline::{
+    Address, Handler, IoThread, Link, LinkOptions, Refusal, Server, ServerOptions, Strategy,
+};
 
 use super::Broken;
 use super::site::{SETUP_LIMIT, Site};
 use crate::null_modem::NullModem;
-use crate::plan::Transport;
 
 /// Where clients of the library find somebody; ended when this is dropped.
 pub(crate) struct FarEnd(Kind);
@@ -26,26 +27,28 @@ struct Lines {
 }
 
 impl FarEnd {
-    /// Listens at `address`, which on a serial line means nothing; each client gets the handler that
-    /// `handler` makes.
+    /// Listens at `address`; without one, as on serial lines, it opens the far end of a null modem for
+    /// each client. Each gets the handler that `handler` makes.
     pub(crate) fn start<H: Handler>(
         site: &Site,
-        address: &Address,
+        address: Option<&Address>,
         strategy: Strategy,
         handler: impl Fn() -> Result<H, Refusal> + Send + 'static,
     ) -> Result<Self, Broken> {
         let io = site.io_thread(site.seats.server("server-io"))?;
-        match site.transport {
-            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => {
+        match address {
+            Some(address) => {
+                let options = ServerOptions {
+                    link: site.far_options(strategy)?,
+                    ..ServerOptions::default()
+                };
                 let server = io
-                    .listen(address, site.server_options(strategy), move |_: &Link| {
-                        handler()
-                    })
+                    .listen(address, options, move |_: &Link| handler())
                     .map_err(Broken::setup)?;
                 Ok(Self(Kind::Server(server)))
             }
-            Transport::Serial => {
-                let options = site.link_options(strategy);
+            None => {
+                let options = site.far_options(strategy)?;
                 Ok(Self(Kind::Lines(Lines {
                     open: Box::new(move |far| open(&io, far, &options, &handler)),
                     met: Mutex::default(),

@@ -6,12 +6,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tautline::{Framing, IoOptions, IoThread, LinkOptions, ServerOptions, Strategy};
+use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy, Tls};
 
 use super::Broken;
 use super::addresses::Addresses;
 use super::remote::Remote;
 use super::supervise::Pulse;
+use crate::certificate;
 use crate::control::End;
 use crate::null_modem::{self, NullModem};
 use crate::placement::{Register, Seat, Seats};
@@ -29,8 +30,33 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The library's options: its defaults, the 4-byte prefix on byte streams, this strategy.
-    pub(crate) fn link_options(&self, strategy: Strategy) -> LinkOptions {
+    /// The library's options at a client's end.
+    pub(crate) fn link_options(&self, strategy: Strategy) -> Result<LinkOptions, Broken> {
+        Ok(LinkOptions {
+            tls: self.tls(certificate::client)?,
+            ..self.plain_options(strategy)
+        })
+    }
+
+    /// The library's options at a server's end.
+    pub(crate) fn far_options(&self, strategy: Strategy) -> Result<LinkOptions, Broken> {
+        Ok(LinkOptions {
+            tls: self.tls(certificate::server)?,
+            ..self.plain_options(strategy)
+        })
+    }
+
+    fn tls(&self, side: fn() -> Result<Tls, String>) -> Result<Tls, Broken> {
+        match self.transport {
+            Transport::Tls => side().map_err(Broken::Setup),
+            Transport::Tcp | Transport::Udp | Transport::Uds | Transport::Serial => {
+                Ok(Tls::default())
+            }
+        }
+    }
+
+    /// The defaults, the 4-byte prefix on byte streams, this strategy.
+    fn plain_options(&self, strategy: Strategy) -> LinkOptions {
         let framing = match self.transport {
             Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
                 Framing::length_prefix()
@@ -41,14 +67,6 @@ impl Site {
             framing,
             strategy,
             ..LinkOptions::default()
-        }
-    }
-
-    /// Of the library's server, for links of [`Self::link_options`].
-    pub(crate) fn server_options(&self, strategy: Strategy) -> ServerOptions {
-        ServerOptions {
-            link: self.link_options(strategy),
-            ..ServerOptions::default()
         }
     }
 

@@ -34,27 +34,30 @@ pub(super) struct DirectEcho {
 }
 
 impl DirectEcho {
-    /// Listens at `address` and connects; both ends poll for `spin` before they wait. On a serial line
-    /// each opens its own end of a null modem.
+    /// Listens at `address` and connects; both ends poll for `spin` before they wait. Without one, as on
+    /// serial lines, each opens its own end of a null modem.
     pub(super) fn start(
         site: &Site,
         driver: Driver,
-        address: &Address,
+        address: Option<Address>,
         spin: Duration,
     ) -> Result<Self, Broken> {
-        let options = with_spin(site, spin);
-        let modem = match site.transport {
-            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => None,
-            Transport::Serial => Some(site.null_modem()?),
+        let options = LinkOptions {
+            spin,
+            ..site.far_options(Strategy::Reliable)?
         };
-        let far = modem.as_ref().map(NullModem::far_address);
-        let door = Door::new(site, far.unwrap_or_else(|| address.clone()), spin);
-        let (server, reached) = Server::start(site, driver, door)?;
-        let near = modem.as_ref().map(NullModem::near_address);
-        let link = connect(site, &near.unwrap_or(reached), options)?;
-        let mut echo = Self::new(site, driver, link, Stamp::Probe, Some(server));
-        echo.modem = modem;
-        Ok(echo)
+        let Some(address) = address else {
+            let modem = site.null_modem()?;
+            let door = Door::Line(modem.far_address(), options);
+            let (server, _) = Server::start(site, driver, door)?;
+            let link = connect(site, &modem.near_address(), spin)?;
+            let mut echo = Self::new(site, driver, link, Stamp::Probe, Some(server));
+            echo.modem = Some(modem);
+            return Ok(echo);
+        };
+        let (server, address) = Server::start(site, driver, Door::Listener(address, options))?;
+        let link = connect(site, &address, spin)?;
+        Ok(Self::new(site, driver, link, Stamp::Probe, Some(server)))
     }
 
     /// Connects to a server elsewhere; this end polls for `spin` before it waits.
@@ -64,7 +67,7 @@ impl DirectEcho {
         remote: &Remote,
         spin: Duration,
     ) -> Result<Self, Broken> {
-        let mut link = connect(site, &remote.reached, with_spin(site, spin))?;
+        let mut link = connect(site, &remote.reached, spin)?;
         let stamp = remote.greet(site, &mut link).map_err(Broken::setup)?;
         Ok(Self::new(site, driver, link, stamp, None))
     }
@@ -90,15 +93,12 @@ impl DirectEcho {
     }
 }
 
-fn with_spin(site: &Site, spin: Duration) -> LinkOptions {
-    LinkOptions {
-        spin,
-        ..site.link_options(Strategy::Reliable)
-    }
-}
-
 /// A link that the watching thread can close.
-fn connect(site: &Site, address: &Address, options: LinkOptions) -> Result<DirectLink, Broken> {
+fn connect(site: &Site, address: &Address, spin: Duration) -> Result<DirectLink, Broken> {
+    let options = LinkOptions {
+        spin,
+        ..site.link_options(Strategy::Reliable)?
+    };
     let link = DirectLink::connect(address, options).map_err(Broken::setup)?;
     let closer = link.closer();
     site.pulse.on_close(move || closer.close());
@@ -261,15 +261,6 @@ enum Entrance {
 }
 
 impl Door {
-    fn new(site: &Site, address: Address, spin: Duration) -> Self {
-        match site.transport {
-            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => {
-                Self::Listener(address, with_spin(site, spin))
-            }
-            Transport::Serial => Self::Line(address, with_spin(site, spin)),
-        }
-    }
-
     fn open(self) -> Result<(Entrance, Address), tautline::Error> {
         match self {
             Self::Listener(address, options) => {

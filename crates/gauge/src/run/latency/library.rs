@@ -34,8 +34,8 @@ enum Met {
 }
 
 impl Library {
-    /// With a server of its own at `address`.
-    pub(super) fn start(site: &Site, address: &Address) -> Result<Self, Broken> {
+    /// With a far end of its own: a server at `address`, where there is one.
+    pub(super) fn start(site: &Site, address: Option<&Address>) -> Result<Self, Broken> {
         let seat = site.seats.server("server-io");
         let register = Arc::clone(&site.register);
         let far_end = FarEnd::start(site, address, Strategy::Reliable, move || {
@@ -56,7 +56,7 @@ impl Library {
         Ok(Self {
             client_io: site.io_thread(site.seats.client("client-io"))?,
             met,
-            options: site.link_options(Strategy::Reliable),
+            options: site.link_options(Strategy::Reliable)?,
         })
     }
 

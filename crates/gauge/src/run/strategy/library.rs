@@ -133,7 +133,7 @@ impl Ends {
         let (current, register) = (Arc::clone(&posts), Arc::clone(&site.register));
         let payload_bytes = site.payload_bytes;
         let address = site.addresses.asked(site.transport);
-        let far_end = FarEnd::start(site, &address, strategy, move || {
+        let far_end = FarEnd::start(site, address.as_ref(), strategy, move || {
             let posts = current.lock().unwrap_or_else(PoisonError::into_inner);
             let post = posts
                 .last()
@@ -150,7 +150,7 @@ impl Ends {
         Ok(Self {
             client_io,
             far_end,
-            options: site.link_options(strategy),
+            options: site.link_options(strategy)?,
             posts,
         })
     }
