@@ -18,7 +18,7 @@ pub enum End {
     /// A TCP connection with TCP_NODELAY.
     Tcp(TcpStream),
     /// TLS by rustls over a TCP connection with TCP_NODELAY.
-    Tls(TlsEnd),
+    Tls(Box<TlsEnd>),
     /// A connected UDP socket.
     Udp(UdpSocket),
     /// A Unix stream socket.
@@ -50,7 +50,7 @@ impl End {
             Transport::Tls => {
                 let (client, server) = tcp_pair(host, &step)?;
                 let (client, server) = TlsEnd::pair(client, server).map_err(step("handshake"))?;
-                Ok((Self::Tls(client), Self::Tls(server)))
+                Ok((Self::Tls(Box::new(client)), Self::Tls(Box::new(server))))
             }
             Transport::Udp => {
                 let client = UdpSocket::bind((host, 0)).map_err(step("bind"))?;
