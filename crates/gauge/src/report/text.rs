@@ -215,6 +215,11 @@ mod tests {
         insta::assert_snapshot!(render(&sample::report()));
     }
 
+    #[test]
+    fn a_page_says_what_rows_went_over_and_what_tls_costs() {
+        insta::assert_snapshot!(render(&sample::media_report()));
+    }
+
     /// A short run with everything that can be said about one that did not go well.
     #[test]
     fn the_page_of_a_run_that_was_ended_early() {
