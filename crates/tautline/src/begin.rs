@@ -23,6 +23,7 @@ pub(crate) fn connect(
     handler: impl Handler,
 ) -> Result<Link, Error> {
     options.validate(address)?;
+    options.validate_peer(address)?;
     options.refuse_spin()?;
     let id = io.next_id();
     let tls = TlsSetup::client(address, &options)?;
@@ -89,7 +90,7 @@ fn bind_datagrams(
     options: ServerOptions,
     accept: Accept,
 ) -> Result<Server, Error> {
-    let socket = transport::bind_datagram(address, &options)?;
+    let (socket, memberships) = transport::bind_datagram(address, &options)?;
     let address = socket.local_address().unwrap_or_else(|| address.clone());
     let id = io.next_id();
     let home = IoHome {
@@ -103,9 +104,21 @@ fn bind_datagrams(
     let channel = Arc::new(Channel::new(outbound, home));
     let outlet = Arc::new(Outlet::Shared(socket, Remotes::default()));
     channel.opened(Arc::clone(&outlet), false);
-    let shared = ServerShared::of_datagrams(id, address, Arc::clone(&channel), Arc::clone(io));
+    let shared = ServerShared::of_datagrams(
+        id,
+        address,
+        Arc::clone(&channel),
+        Arc::clone(io),
+        options.link.clone(),
+    );
     let server = Arc::new(shared);
-    let driver = DatagramDriver::new(Arc::clone(&server), channel, outlet, options, accept);
+    let driver = DatagramDriver::new(
+        Arc::clone(&server),
+        channel,
+        (outlet, memberships),
+        options,
+        accept,
+    );
     io.command(Command::Receive(Box::new(driver)));
     Ok(Server::new(server))
 }

@@ -9,18 +9,20 @@ mod receiving;
 mod sending;
 
 use std::fmt;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tautline_session::Call;
 
 use crate::address::Address;
 use crate::error::{Error, RecvError, SendError};
+use crate::handler::Credentials;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::secured::Secured;
-use crate::statistics::{ConnectionStatistics, LinkStatistics};
+use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
 use crate::transport::{Socket, TlsSetup};
 
 pub use listener::DirectListener;
@@ -72,7 +74,8 @@ pub struct Request<'a> {
 /// Ends a [`DirectLink`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Closer {
-    outlet: Arc<Outlet>,
+    /// Weak: it keeps no device open that its link has let go of.
+    outlet: Weak<Outlet>,
     closed: Arc<AtomicBool>,
 }
 
@@ -84,6 +87,7 @@ impl DirectLink {
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
+        options.validate_peer(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
         let setup = TlsSetup::client(address, &options)?;
@@ -196,6 +200,22 @@ impl DirectLink {
         self.sending.socket().peer_address()
     }
 
+    /// Who the peer is, where the kernel vouches for it: on Unix sockets.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        self.sending.socket().peer_credentials()
+    }
+
+    /// The socket's buffers as granted.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        self.sending.socket().buffers()
+    }
+
+    /// Who sent the message received last, on a link that hears anybody: one to a group or a broadcast
+    /// address, or an [`unconnected`](LinkOptions::unconnected) one. `None` on all others.
+    pub const fn sender(&self) -> Option<SocketAddr> {
+        self.receiving.sender()
+    }
+
     /// What TLS has agreed on, and the peer's certificate. `None` on all other transports.
     pub fn secured(&self) -> Option<Secured> {
         self.sending.socket().secured()
@@ -213,10 +233,12 @@ impl fmt::Debug for DirectLink {
 
 impl Closer {
     /// Ends the link: its `recv` returns [`RecvError::Closed`], its sends [`SendError::Closed`]. Never
-    /// blocks; a call that is waiting returns at once.
+    /// blocks; a call that is waiting returns at once. A serial device is free once the link is dropped.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.outlet.socket().shutdown();
+        if let Some(outlet) = self.outlet.upgrade() {
+            outlet.socket().shutdown();
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use audience::contain;
-pub(crate) use datagram::DatagramDriver;
+pub(crate) use datagram::{DatagramDriver, Newcomer};
 pub(crate) use handshake::handshake_timed_out;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
@@ -231,6 +231,12 @@ impl Driver {
                 let server = server.start(&mut self.turn);
                 self.adopt(id, Some(Entry::Datagram(server)));
             }
+            Command::Reach(id, newcomer) => self.with(id, |entry, turn| match entry {
+                Entry::Datagram(server) => server.reach(*newcomer, turn),
+                Entry::Listener(_) | Entry::Link(_) | Entry::Handshake(_) | Entry::PeerOf(_) => {
+                    Alive::Yes
+                }
+            }),
             Command::StopServer(id) => self.with(id, |entry, turn| match entry {
                 Entry::Datagram(server) => server.stop(turn),
                 Entry::Listener(listener) => listener.stop(turn),

@@ -34,6 +34,7 @@
 //!
 //! * `futures`: links and servers for tasks, under any executor: `AsyncLink` and `AsyncServer`, made by
 //!   `IoThread::connect_async` and `listen_async`, or those of an `IoLoop`.
+//! * `serial`: serial lines and pseudo-terminals as addresses, and a list of the devices: [`serial`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
@@ -68,7 +69,9 @@ pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 #[cfg(feature = "futures")]
 pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};
-pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use handler::{
+    Batched, Closed, Credentials, Ended, Event, Handler, Opened, Reason, Received, Unsent,
+};
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use life::LinkState;
@@ -76,12 +79,12 @@ pub use link::Link;
 #[cfg(feature = "futures")]
 pub use options::{AcceptOptions, InboxOptions};
 pub use options::{
-    Batch, ClientCertificates, Identity, IoOptions, Keepalive, LinkOptions, Pem, Roots,
-    ServerOptions, StartHook, Tls, Verification,
+    Batch, ClientCertificates, Identity, Interface, IoOptions, Keepalive, LinkOptions, Multicast,
+    MulticastGroup, Pem, Roots, ServerOptions, StartHook, Tls, Verification,
 };
 pub use secured::{Secured, TlsStatistics, TlsVersion};
 pub use server::{Broadcast, HandshakeStatistics, Server, ServerStatistics};
-pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
+pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics, SocketBuffers};
 pub use tautline_session::{
     ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,
     HeartbeatRtt, IdleSide, Lines, OnBadFrame, OnLoss, OwnFraming, Pattern, PrefixWidth, Pressure,
@@ -103,12 +106,17 @@ mod papers {
     struct SurviveAReconnect;
     #[doc = include_str!("../../../docs/servers.md")]
     struct Servers;
+    #[doc = include_str!("../../../docs/multicast.md")]
+    struct TalkToMany;
     #[doc = include_str!("../../../docs/reading.md")]
     struct Reading;
     #[doc = include_str!("../../../docs/statistics.md")]
     struct Statistics;
     #[doc = include_str!("../../../docs/threads.md")]
     struct Threads;
+    #[cfg(feature = "serial")]
+    #[doc = include_str!("../../../docs/serial.md")]
+    struct Serial;
     #[cfg(feature = "futures")]
     #[doc = include_str!("../../../docs/futures.md")]
     struct Futures;

@@ -7,7 +7,7 @@ use tautline_session::Tally;
 
 use crate::address::Address;
 use crate::driver::wake;
-use crate::handler::{Reason, Unsent};
+use crate::handler::{Credentials, Reason, Unsent};
 use crate::secured::Secured;
 use crate::statistics::ConnectionStatistics;
 use crate::wakers::Wakers;
@@ -50,6 +50,7 @@ pub(crate) struct Moment {
     pub(crate) state: LinkState,
     pub(crate) local: Option<Address>,
     pub(crate) peer: Option<Address>,
+    pub(crate) credentials: Option<Credentials>,
     pub(crate) secured: Option<Secured>,
     /// What the last connection left unsent.
     pub(crate) unsent: Unsent,

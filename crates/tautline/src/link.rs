@@ -16,13 +16,13 @@ use crate::address::Address;
 use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
 use crate::error::{Error, ErrorKind, FlushError, SendError};
-use crate::handler::{Reason, Unsent};
+use crate::handler::{Credentials, Reason, Unsent};
 #[cfg(feature = "futures")]
 use crate::life::Moment;
 use crate::life::{Life, LinkState};
 use crate::outlet::Outlet;
 use crate::secured::{Secured, TlsCounters};
-use crate::statistics::{LinkStatistics, ReceiveCounters};
+use crate::statistics::{LinkStatistics, ReceiveCounters, SocketBuffers};
 #[cfg(feature = "futures")]
 use crate::wakers::Watch;
 
@@ -212,6 +212,18 @@ impl Link {
     /// The peer's address, once open and where it has one.
     pub fn peer_address(&self) -> Option<Address> {
         self.shared.life.now().peer.clone()
+    }
+
+    /// Who the peer is, once open and where the kernel vouches for it: on Unix sockets. In an accept
+    /// callback too, which can so refuse by user.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        self.shared.life.now().credentials
+    }
+
+    /// The socket's buffers as granted, while a connection is open. A peer of a UDP server shares the
+    /// server's socket.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        self.shared.channel.outlet()?.socket().buffers()
     }
 
     /// What TLS has agreed on, and the peer's certificate, once open. `None` on all other transports.
@@ -426,6 +438,10 @@ impl LinkShared {
     pub(crate) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
         let mut now = self.life.now();
         (now.local, now.peer) = (local, peer);
+    }
+
+    pub(crate) fn set_credentials(&self, credentials: Option<Credentials>) {
+        self.life.now().credentials = credentials;
     }
 
     pub(crate) fn set_secured(&self, secured: Option<Secured>) {

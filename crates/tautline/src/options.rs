@@ -13,6 +13,7 @@ mod reconnect;
 mod server;
 mod start_hook;
 mod tls;
+mod udp;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub use liveness::{Batch, Keepalive};
 pub use server::ServerOptions;
 pub use start_hook::StartHook;
 pub use tls::{ClientCertificates, Identity, Pem, Roots, Tls, Verification};
+pub use udp::{Interface, Multicast, MulticastGroup};
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {

@@ -213,3 +213,15 @@ fn add(counter: &AtomicU64, more: u64) {
         counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
 }
+
+/// What the kernel has set aside for a socket, in bytes of data: the size granted, which
+/// [`send_buffer_bytes`](crate::LinkOptions::send_buffer_bytes) and `receive_buffer_bytes` ask for, or
+/// its own choice. TCP's own choices change while data flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SocketBuffers {
+    /// `SO_SNDBUF`, without the kernel's allowance for its bookkeeping.
+    pub send_bytes: usize,
+    /// `SO_RCVBUF`, likewise.
+    pub receive_bytes: usize,
+}

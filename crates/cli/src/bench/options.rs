@@ -16,6 +16,7 @@ use crate::values;
 ///
 /// Round trips and one-way streams over TCP, UDP and Unix sockets, through the library and through raw
 /// sockets doing the same in the same rounds. Nothing else is needed: no server, no peer, no privilege.
+/// TLS and serial lines are measured where --transports names them.
 /// `bench latency` and `bench strategy` measure against a server elsewhere with --to.
 /// Without the name of one table it makes all of them; with --quick all but the UDP payloads.
 #[derive(Debug, Args)]

@@ -40,6 +40,7 @@ impl DirectListener {
         };
         server.validate(address)?;
         options.refuse_threads_work()?;
+        options.validate_listener(address)?;
         let tls = TlsSetup::server(address, &server)?;
         options.tls.forget_secrets();
         let (listening, address) = match address {
@@ -49,7 +50,8 @@ impl DirectListener {
                 (Listening::Stream(listener), address)
             }
             Address::Udp { .. } => {
-                let socket = transport::bind_datagram(address, &server)?;
+                // Its membership, if it listens on a group, lasts as long as the socket.
+                let (socket, _) = transport::bind_datagram(address, &server)?;
                 let address = socket.local_address().unwrap_or_else(|| address.clone());
                 (Listening::Datagram(Some(socket)), address)
             }

@@ -211,6 +211,7 @@ impl ListenerDriver {
         let address = peer.clone().unwrap_or_else(|| self.server.address.clone());
         let shared = LinkShared::new(id, address, io, channel, false);
         shared.set_addresses(socket.local_address(), peer);
+        shared.set_credentials(socket.peer_credentials());
         shared.set_secured(socket.secured());
         if let Some(counters) = socket.tls_counters() {
             shared.count_tls(counters);

@@ -25,6 +25,11 @@ pub struct ServerStatistics {
     pub accept_shortages: u64,
     /// Times that accepting failed for any other reason; tried again after a pause.
     pub accept_failures: u64,
+    /// Multicast groups that a UDP server has joined now, of [`groups`](crate::ServerOptions::groups)
+    /// and that which it listens on. Fewer than it was given: an interface is gone.
+    pub groups_joined: usize,
+    /// Times that a group was lost with its interface, or that the routes chose another.
+    pub groups_lost: u64,
     /// The handshakes of a TLS server's newcomers.
     pub handshakes: HandshakeStatistics,
     /// Calls of [`Server::broadcast`](crate::Server::broadcast) and `broadcast_except`.
@@ -67,6 +72,8 @@ impl ServerShared {
             turned_away: self.turned_away.load(Ordering::Relaxed),
             accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
             accept_failures: self.accept_failures.load(Ordering::Relaxed),
+            groups_joined: self.groups_joined.load(Ordering::Relaxed),
+            groups_lost: self.groups_lost.load(Ordering::Relaxed),
             handshakes: state.handshakes.clone(),
             ..ServerStatistics::default()
         };

@@ -1,7 +1,7 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,9 @@ use super::tls::{TlsSetup, TlsStream};
 use super::tty::Tty;
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
+use crate::handler::Credentials;
 use crate::secured::{Secured, TlsCounters};
+use crate::statistics::SocketBuffers;
 use crate::sys;
 
 /// A connected socket of any kind, or a UDP socket that serves many peers.
@@ -24,6 +26,8 @@ pub(crate) struct Socket {
     kind: Kind,
     /// Whether datagrams come with the local address they were sent to.
     tells_local_end: bool,
+    /// Where a datagram socket that hears anybody sends: it is not connected.
+    target: Option<SocketAddr>,
     /// The session of a TLS socket, from the start of its handshake. Without one nothing is sent or
     /// received on such a socket: it never speaks plain text.
     tls: Option<Box<TlsStream>>,
@@ -45,6 +49,8 @@ pub(crate) struct Arrived {
     pub(crate) bytes: usize,
     /// The datagram was longer than the buffer, and the rest is gone.
     pub(crate) truncated: bool,
+    /// Who sent it, where that may be anybody.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 /// What to wait for.
@@ -69,6 +75,7 @@ impl Socket {
             fd,
             kind,
             tells_local_end: false,
+            target: None,
             tls: None,
             tty: None,
         }
@@ -100,6 +107,10 @@ impl Socket {
         self.tells_local_end = true;
     }
 
+    pub(super) fn set_target(&mut self, target: SocketAddr) {
+        self.target = Some(target);
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -115,6 +126,10 @@ impl Socket {
             return tty.send(self.as_fd(), header, payload);
         }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
+        if let Some(target) = self.target {
+            // Datagrams have no header: they are framed by nature.
+            return sys::datagram::sendto(self.as_fd(), payload, target, flags);
+        }
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
         }
@@ -133,12 +148,20 @@ impl Socket {
     /// `Interrupted` means on a TLS socket that something came which holds nothing to read, and that
     /// more may be there.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
-        if let Some(tls) = self.session() {
-            return tls.recv(self, buffer, wait);
-        }
         if let Some(tty) = &self.tty {
             let bytes = tty.recv(self.as_fd(), buffer, wait)?;
             return Ok(Arrived::new(bytes, buffer.len()));
+        }
+        if self.target.is_some() {
+            return match self.recv_from_anybody(buffer, wait) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result,
+            };
+        }
+        if let Some(tls) = self.session() {
+            return tls.recv(self, buffer, wait);
         }
         let room = buffer.len();
         self.recv_unsecured(buffer, wait)
@@ -281,11 +304,14 @@ impl Socket {
         self.to_address(SockRef::from(&self.fd).local_addr())
     }
 
-    /// The peer's end. `None` for a Unix socket without a name, and when there is no peer. Of a serial
-    /// line both ends are the line.
+    /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
+    /// name, and when there is no peer. Of a serial line both ends are the line.
     pub(crate) fn peer_address(&self) -> Option<Address> {
         if let Some(tty) = &self.tty {
             return Some(tty.address());
+        }
+        if let Some(target) = self.target {
+            return Some(Address::udp(target));
         }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }
@@ -299,6 +325,23 @@ impl Socket {
             Kind::Tls => found.as_socket().map(plain).map(Address::tls),
             Kind::Serial => None,
         }
+    }
+
+    /// Who is at the other end of a Unix socket.
+    pub(crate) fn peer_credentials(&self) -> Option<Credentials> {
+        match self.kind {
+            Kind::Uds => sys::socket::peercred(self.as_fd()).ok().map(Into::into),
+            Kind::Tcp | Kind::Tls | Kind::Udp | Kind::Serial => None,
+        }
+    }
+
+    /// What the kernel has granted; it reports twice that (`socket(7)`).
+    pub(crate) fn buffers(&self) -> Option<SocketBuffers> {
+        let socket = SockRef::from(&self.fd);
+        Some(SocketBuffers {
+            send_bytes: socket.send_buffer_size().ok()? / 2,
+            receive_bytes: socket.recv_buffer_size().ok()? / 2,
+        })
     }
 
     /// Waits until something asked for is ready, or the deadline; without one, for ever.
@@ -378,7 +421,7 @@ impl Drop for Socket {
 }
 
 impl Wait {
-    fn flag(self) -> libc::c_int {
+    pub(super) fn flag(self) -> libc::c_int {
         match self {
             Self::No => libc::MSG_DONTWAIT,
             Self::Block => 0,
@@ -387,11 +430,19 @@ impl Wait {
 }
 
 impl Arrived {
+    /// What came before, and no more.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        truncated: false,
+        from: None,
+    };
+
     /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
     pub(super) fn new(bytes: usize, room: usize) -> Self {
         Self {
             bytes: bytes.min(room),
             truncated: bytes > room,
+            from: None,
         }
     }
 }

@@ -149,11 +149,13 @@ impl LinkDriver {
 
     pub(super) fn open(&mut self, socket: Socket, turn: &mut Turn) -> Alive {
         let (local, peer) = (socket.local_address(), socket.peer_address());
+        let credentials = socket.peer_credentials();
         let secured = socket.secured();
         let outlet = Arc::new(Outlet::Connected(socket));
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());
         shared.set_addresses(local.clone(), peer.clone());
+        shared.set_credentials(credentials);
         shared.set_secured(secured.clone());
         let Some(generation) = shared.channel.opened(outlet, !self.is_datagram()) else {
             // Closed while it connected: nobody was told that it opened.
@@ -168,6 +170,7 @@ impl LinkDriver {
             generation,
             local,
             peer,
+            credentials,
             secured,
         };
         if opened.secured.is_some() {
