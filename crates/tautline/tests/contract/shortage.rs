@@ -281,10 +281,12 @@ fn a_kernel_that_was_short_of_memory_is_asked_again(transport: Transport) {
     }
     let sending = link.statistics().sending;
     assert_eq!(sending.written.messages, 2);
-    // Three for each of the two errors, all of them this link's: the peer that reads is raw.
-    assert_eq!(sending.shortages, 6);
+    // Three for each of the two errors, all of them this link's: the peer that reads is raw. Over TLS the
+    // first of them finds the record begun, and that is told as a part of it.
+    let each = if transport == Transport::Tls { 2 } else { 3 };
+    assert_eq!(sending.shortages, 2 * each);
     assert!(sending.closes() && link.is_open());
-    assert!(server.statistics().peers.sending.shortages >= 3);
+    assert!(server.statistics().peers.sending.shortages >= each);
 }
 
 fn a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links(transport: Transport) {
