@@ -340,7 +340,7 @@ fn dropping_the_handles_of_a_servers_peer_does_nothing(transport: Transport) {
     let_turn(&server_io);
     client.send(b"still there?").unwrap();
     assert_eq!(peer_inbox.expect_message(), b"still there?");
-    let peers = served.unwrap().server.peers();
+    let peers = served.as_ref().unwrap().server.peers();
     assert_eq!(peers.len(), 1);
     peers[0].send(b"yes").unwrap();
     assert_eq!(client_inbox.expect_message(), b"yes");
