@@ -106,6 +106,8 @@ mod papers {
     struct SurviveAReconnect;
     #[doc = include_str!("../../../docs/servers.md")]
     struct Servers;
+    #[doc = include_str!("../../../docs/multicast.md")]
+    struct TalkToMany;
     #[doc = include_str!("../../../docs/reading.md")]
     struct Reading;
     #[doc = include_str!("../../../docs/statistics.md")]

@@ -301,6 +301,10 @@ impl Drop for Replies {
         if self.has_rest() && !self.is_closed() {
             let _ = self.write_rest();
         }
+        if !self.has_rest() && !self.is_closed() {
+            // Over TLS the peer knows by the goodbye that it has everything.
+            let _ = self.socket().shutdown_write();
+        }
         self.socket().shutdown();
     }
 }

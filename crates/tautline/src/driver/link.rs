@@ -303,7 +303,7 @@ impl LinkDriver {
         matches!(self.shared().address, Address::Serial(_))
     }
 
-    /// Whether the end of our side can be told to the peer.
+    /// Whether our end of stream is something the peer can be told, and the other way round.
     fn tells_end(&self) -> bool {
         !self.is_datagram() && !self.is_serial()
     }

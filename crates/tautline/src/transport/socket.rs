@@ -119,11 +119,11 @@ impl Socket {
     ///
     /// A TLS socket never waits here.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
-        if let Some(tty) = &self.tty {
-            return tty.send(self.as_fd(), header, payload);
-        }
         if let Some(tls) = self.session() {
             return tls.send(self, header, payload);
+        }
+        if let Some(tty) = &self.tty {
+            return tty.send(self.as_fd(), header, payload);
         }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
         if let Some(target) = self.target {

@@ -13,7 +13,8 @@ pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
-pub(crate) use certificates::{AUTHORITY, ISSUED, trusting};
+#[cfg(feature = "tls")]
+pub(crate) use certificates::{AUTHORITY, Authority, ISSUED, Issued, trusting};
 pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{
@@ -29,7 +30,9 @@ pub(crate) use rig::{
 };
 #[cfg(feature = "serial")]
 pub(crate) use transport::serial;
-pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
+#[cfg(feature = "tls")]
+pub(crate) use transport::tls;
+pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;
@@ -44,38 +47,30 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// A table of tests and the transports each runs on: a test is a function that is given one.
 macro_rules! over {
-    ($($test:ident: $($transport:ident)+;)*) => { $(
-        mod $test {
-            $( crate::common::over_one! { $test $transport } )+
-        }
-    )* };
-}
-pub(crate) use over;
-
-/// TLS and serial lines only where the library is built with them.
-macro_rules! over_one {
-    ($test:ident serial) => {
+    (@one $test:ident serial) => {
         #[cfg(feature = "serial")]
-        #[test]
-        fn serial() {
-            crate::common::watched(|| super::$test(crate::common::serial()));
-        }
+        crate::common::over! { @test $test serial }
     };
-    ($test:ident tls) => {
+    (@one $test:ident tls) => {
         #[cfg(feature = "tls")]
-        #[test]
-        fn tls() {
-            crate::common::watched(|| super::$test(crate::common::tls()));
-        }
+        crate::common::over! { @test $test tls }
     };
-    ($test:ident $transport:ident) => {
+    (@one $test:ident $transport:ident) => {
+        crate::common::over! { @test $test $transport }
+    };
+    (@test $test:ident $transport:ident) => {
         #[test]
         fn $transport() {
             crate::common::watched(|| super::$test(crate::common::$transport()));
         }
     };
+    ($($test:ident: $($transport:ident)+;)*) => { $(
+        mod $test {
+            $( crate::common::over! { @one $test $transport } )+
+        }
+    )* };
 }
-pub(crate) use over_one;
+pub(crate) use over;
 
 /// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
 pub(crate) fn watched(test: fn()) {

@@ -9,10 +9,10 @@ use tautline::{DirectLink, IoThread, Link, LinkOptions, Received, ServerOptions}
 use crate::common::*;
 
 over! {
-    a_peer_that_has_ended_its_side_costs_no_cpu: tcp uds;
-    a_peer_that_has_ended_its_side_and_never_reads_costs_no_cpu: tcp uds;
-    an_end_of_our_side_alone_costs_no_cpu: tcp uds;
-    many_queued_messages_ring_once: tcp uds udp;
+    a_peer_that_has_ended_its_side_costs_no_cpu: tcp tls uds;
+    a_peer_that_has_ended_its_side_and_never_reads_costs_no_cpu: tcp tls uds;
+    an_end_of_our_side_alone_costs_no_cpu: tcp tls uds;
+    many_queued_messages_ring_once: tcp tls uds udp;
     an_idle_link_costs_little_memory: tcp uds;
 }
 
@@ -144,7 +144,7 @@ fn many_queued_messages_ring_once(transport: Transport) {
     match transport {
         Transport::Udp => assert_eq!(calls, count.into()),
         Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-            assert!(calls <= 2, "{calls} writes");
+            assert!(calls <= 2, "{calls} writes")
         }
     }
 }

@@ -12,9 +12,9 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    links_exchange_as_if_nothing_were: tcp uds udp serial;
+    links_exchange_as_if_nothing_were: tcp tls uds udp serial;
     direct_links_exchange_as_if_nothing_were: tcp uds udp serial;
-    an_own_loop_exchanges_as_if_nothing_were: tcp uds udp;
+    an_own_loop_exchanges_as_if_nothing_were: tcp tls uds udp;
     a_receive_ends_at_its_deadline: tcp uds udp;
     a_wait_for_room_ends_at_its_deadline: tcp uds;
 }

@@ -16,9 +16,10 @@ use crate::handler::{Reason, Unsent};
 impl LinkDriver {
     /// The application ends our side.
     pub(crate) fn finish(&mut self, turn: &mut Turn) -> Alive {
-        match (&self.stage, !self.tells_end()) {
-            (Stage::Open, false) => self.finish_our_side(turn),
-            (Stage::Open, true) => self.close(None, turn),
+        // Where no end can be told, ending our side is all that there is.
+        match (&self.stage, self.tells_end()) {
+            (Stage::Open, true) => self.finish_our_side(turn),
+            (Stage::Open, false) => self.close(None, turn),
             (Stage::Closing(_) | Stage::Ending(_) | Stage::Ended, _) => Alive::Yes,
             _ => self.end(Reason::Closed, turn),
         }

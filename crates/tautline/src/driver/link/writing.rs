@@ -138,8 +138,7 @@ impl LinkDriver {
     }
 
     fn end_if_both_ended(&mut self, turn: &mut Turn) -> Alive {
-        let both_ended = self.their_side == Side::Ended || !self.tells_end();
-        if !both_ended {
+        if self.their_side != Side::Ended && self.tells_end() {
             return Alive::Yes;
         }
         match &self.stage {

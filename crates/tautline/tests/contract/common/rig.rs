@@ -182,6 +182,15 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The server, where there is one.
+    pub(crate) fn server(&self) -> &Server {
+        &self
+            .served
+            .as_ref()
+            .expect("this transport has servers")
+            .server
+    }
+
     /// Both ends with the same options, recorders that only record, and `opened` told already.
     pub(crate) fn open(transport: Transport, options: &LinkOptions) -> Self {
         let (client, client_inbox) = recorder();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tautline::{Address, Framing, Tls, UdsName};
 use tempfile::TempDir;
 
-use super::trusting;
+use super::certificates::trusting;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
