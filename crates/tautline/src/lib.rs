@@ -32,6 +32,7 @@
 //!
 //! All are off by default, and each only adds.
 //!
+//! * `tls`: `tls://` addresses, by rustls with ring; see [`LinkOptions::tls`]. Without it they are refused.
 //! * `futures`: links and servers for tasks, under any executor: `AsyncLink` and `AsyncServer`, made by
 //!   `IoThread::connect_async` and `listen_async`, or those of an `IoLoop`.
 //! * `serial`: serial lines and pseudo-terminals as addresses, and a list of the devices: [`serial`].
@@ -120,6 +121,9 @@ mod papers {
     #[cfg(feature = "futures")]
     #[doc = include_str!("../../../docs/futures.md")]
     struct Futures;
+    #[cfg(feature = "tls")]
+    #[doc = include_str!("../../../docs/tls.md")]
+    struct Tls;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;
 }

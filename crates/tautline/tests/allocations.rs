@@ -7,6 +7,10 @@
 //!
 //! Each case counts in the threads that take part in it and no others, so that cases run side by side.
 
+#[cfg(feature = "tls")]
+#[path = "allocations/tls.rs"]
+mod tls;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::Cell;

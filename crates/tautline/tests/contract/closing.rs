@@ -22,7 +22,7 @@ over! {
     finish_ends_only_our_side: tcp tls uds;
     half_open_the_peers_end_is_an_event_and_sending_goes_on: tcp tls uds;
     half_open_ends_when_both_sides_have_ended: tcp tls uds;
-    half_open_a_peer_that_vanishes_is_noticed: tcp uds;
+    half_open_a_peer_that_vanishes_is_noticed: tcp tls uds;
     abort_discards_what_waits: tcp tls uds serial;
     drop_flushes_once_and_does_not_wait: tcp tls uds udp;
     clones_made_in_callbacks_keep_a_link_alive: tcp tls uds udp serial;
@@ -33,7 +33,7 @@ over! {
     a_server_closed_while_peers_come_calls_nobody_afterwards: tcp tls uds;
     close_and_abort_and_drop_at_once_end_it_once: tcp tls uds udp serial;
     in_every_callback_it_can_be_closed: tcp uds;
-    in_every_callback_it_can_be_aborted: tcp uds;
+    in_every_callback_it_can_be_aborted: tcp tls uds;
     in_every_callback_its_last_handle_can_be_dropped: tcp tls uds;
     in_every_callback_its_server_can_be_dropped: tcp tls uds;
     a_peer_may_end_itself_in_its_callback: tcp tls uds udp;
@@ -342,7 +342,8 @@ fn dropping_the_handles_of_a_servers_peer_does_nothing(transport: Transport) {
     let_turn(&server_io);
     client.send(b"still there?").unwrap();
     assert_eq!(peer_inbox.expect_message(), b"still there?");
-    let peers = served.as_ref().unwrap().server.peers();
+    let served = served.unwrap();
+    let peers = served.server.peers();
     assert_eq!(peers.len(), 1);
     peers[0].send(b"yes").unwrap();
     assert_eq!(client_inbox.expect_message(), b"yes");

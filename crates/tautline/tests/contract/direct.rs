@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tautline::{
@@ -14,35 +14,35 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    both_ends_exchange_messages_of_every_length: tcp uds udp serial;
+    both_ends_exchange_messages_of_every_length: tcp tls uds udp serial;
     it_speaks_with_links_that_have_a_thread: tcp uds udp;
-    a_request_is_answered_while_it_is_in_use: tcp uds udp serial;
-    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp uds udp serial;
-    the_peers_end_is_told_after_what_it_sent: tcp uds;
-    a_reset_is_told_with_its_reason: tcp uds;
-    half_a_frame_and_then_the_end_is_counted: tcp uds;
-    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp uds serial;
-    bytes_that_come_one_by_one_make_a_message: tcp uds serial;
-    too_large_is_refused: tcp uds udp serial;
-    a_peer_that_does_not_read_is_full_or_waited_for: tcp uds;
-    keeplatest_replaces_only_what_is_untouched: tcp uds;
-    a_reliable_send_waits_and_reads_meanwhile: tcp uds serial;
-    what_was_read_ahead_is_received_in_order: tcp uds serial;
-    a_peer_that_has_ended_its_side_still_gets_everything: tcp uds;
-    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp uds serial;
-    accounting_closes: tcp uds udp serial;
-    a_closer_ends_a_receive_that_waits: tcp uds udp serial;
-    a_closer_ends_a_send_that_waits: tcp uds;
-    after_a_closer_everything_says_closed: tcp uds udp serial;
-    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp uds serial;
+    a_request_is_answered_while_it_is_in_use: tcp tls uds udp serial;
+    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp tls uds udp serial;
+    the_peers_end_is_told_after_what_it_sent: tcp tls uds;
+    a_reset_is_told_with_its_reason: tcp tls uds;
+    half_a_frame_and_then_the_end_is_counted: tcp tls uds;
+    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp tls uds serial;
+    bytes_that_come_one_by_one_make_a_message: tcp tls uds serial;
+    too_large_is_refused: tcp tls uds udp serial;
+    a_peer_that_does_not_read_is_full_or_waited_for: tcp tls uds;
+    keeplatest_replaces_only_what_is_untouched: tcp tls uds;
+    a_reliable_send_waits_and_reads_meanwhile: tcp tls uds serial;
+    what_was_read_ahead_is_received_in_order: tcp tls uds serial;
+    a_peer_that_has_ended_its_side_still_gets_everything: tcp tls uds;
+    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp tls uds serial;
+    accounting_closes: tcp tls uds udp serial;
+    a_closer_ends_a_receive_that_waits: tcp tls uds udp serial;
+    a_closer_ends_a_send_that_waits: tcp tls uds;
+    after_a_closer_everything_says_closed: tcp tls uds udp serial;
+    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp tls uds serial;
     the_networks_word_is_counted_and_no_error: udp;
     empty_datagrams_are_messages: udp;
     over_udp_the_first_peer_is_the_only_one: udp;
     a_listener_bound_to_everything_answers_from_where_it_was_asked: udp;
-    accepting_has_a_deadline: tcp uds udp;
+    accepting_has_a_deadline: tcp tls uds udp;
     where_nobody_listens_connecting_says_so: tcp tls uds serial;
-    with_spin_it_does_the_same: tcp uds udp serial;
-    a_new_listener_on_the_same_address_works_at_once: tcp uds udp;
+    with_spin_it_does_the_same: tcp tls uds udp serial;
+    a_new_listener_on_the_same_address_works_at_once: tcp tls uds udp;
 }
 
 fn soon() -> Option<Instant> {
@@ -471,7 +471,7 @@ fn accounting_closes(transport: Transport) {
 }
 
 /// Calls a closer once this thread, which is about to wait, sleeps.
-fn close_when_asleep(closer: Closer) -> thread::JoinHandle<()> {
+fn close_when_asleep(closer: Closer) -> JoinHandle<()> {
     let waiting = own_thread_id();
     thread::spawn(move || {
         until("it waits", || is_asleep(waiting));
@@ -482,6 +482,8 @@ fn close_when_asleep(closer: Closer) -> thread::JoinHandle<()> {
 fn expect_closed(received: Result<&[u8], RecvError>) {
     match received {
         Err(RecvError::Closed) => {}
+        // Over TLS an end without a goodbye is told as that: a peer that was cut off says none.
+        Err(RecvError::Failed(cause)) if cause.to_string().contains("without TLS's goodbye") => {}
         other => panic!("expected that it is closed: {other:?}"),
     }
 }
@@ -646,10 +648,20 @@ fn accepting_has_a_deadline(transport: Transport) {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert!(Instant::now() >= deadline);
     }
-    let mut client = DirectLink::connect(&listener.local_address(), framed(transport)).unwrap();
-    client.send(b"hello").unwrap();
+    let address = listener.local_address();
+    let _client = says_hello(transport, &address);
     let mut server = listener.accept(soon()).unwrap();
     assert_eq!(server.recv(soon()).unwrap(), b"hello");
+}
+
+/// Connects and says so, on a thread of its own: a handshake takes two.
+fn says_hello(transport: Transport, address: &Address) -> JoinHandle<DirectLink> {
+    let address = address.clone();
+    thread::spawn(move || {
+        let mut client = DirectLink::connect(&address, framed(transport)).unwrap();
+        client.send(b"hello").unwrap();
+        client
+    })
 }
 
 fn where_nobody_listens_connecting_says_so(transport: Transport) {
@@ -691,8 +703,10 @@ fn with_spin_it_does_the_same(transport: Transport) {
         drop(server);
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
         match transport {
-            Transport::Serial | Transport::Tls => expect_gone(client.recv(soon())),
-            Transport::Tcp | Transport::Uds | Transport::Udp => expect_closed(client.recv(soon())),
+            Transport::Serial => expect_gone(client.recv(soon())),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Udp => {
+                expect_closed(client.recv(soon()));
+            }
         }
     } else {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
@@ -704,12 +718,11 @@ fn a_new_listener_on_the_same_address_works_at_once(transport: Transport) {
     for _ in 0..10 {
         let mut listener = DirectListener::bind(&place.address, framed(transport)).unwrap();
         place.address = listener.local_address();
-        let mut client = DirectLink::connect(&place.address, framed(transport)).unwrap();
-        client.send(b"hello").unwrap();
+        let client = says_hello(transport, &place.address);
         let mut server = listener.accept(soon()).unwrap();
         assert_eq!(server.recv(soon()).unwrap(), b"hello");
         // Ours goes first, so that its end of the connection is the one that lingers.
         drop((server, listener));
-        drop(client);
+        drop(client.join().unwrap());
     }
 }

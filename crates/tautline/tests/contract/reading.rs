@@ -123,6 +123,8 @@ fn found_gone(io: &IoThread, transport: Transport) -> (Link, Inbox) {
     let listener = RawListener::bind(transport);
     let (link, mut peer) = client_of_raw(io, &listener, framed(transport), handler);
     inbox.expect_opened();
+    // Over TLS it looks once more for what came with the handshake.
+    let_turn(io);
     link.pause_reading();
     for message in [&b"one"[..], b"two", b"three"] {
         peer.write_frame(message);

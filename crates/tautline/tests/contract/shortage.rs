@@ -18,8 +18,8 @@ over! {
     without_descriptors_accepting_is_tried_less_and_less_often: tcp uds;
     without_descriptors_new_datagram_peers_are_served: udp;
     without_descriptors_a_link_that_comes_back_tries_on: tcp tls uds;
-    a_kernel_that_was_short_of_memory_is_asked_again: tcp uds udp;
-    a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp uds udp;
+    a_kernel_that_was_short_of_memory_is_asked_again: tcp tls uds udp;
+    a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp tls uds udp;
     a_read_that_the_kernel_had_no_memory_for_is_tried_again: tcp tls uds udp;
     a_direct_receive_that_the_kernel_had_no_memory_for_goes_on: tcp tls uds udp;
 }
@@ -261,7 +261,7 @@ fn a_kernel_that_was_short_of_memory_is_asked_again(transport: Transport) {
     let place = fresh(transport);
     let server = echo_on(&server_io, &place.address, transport).unwrap();
     let (asking, inbox) = reach_echo(&io, &server, transport);
-    let faults = Faults::of_sends(UNLUCKY_BYTES);
+    let faults = Faults::of_sends(transport.on_the_cable(UNLUCKY_BYTES));
     for error in [libc::ENOBUFS, libc::ENOMEM] {
         // By the sender, and then by the driver.
         faults.next_are(3, error);
@@ -296,7 +296,7 @@ fn a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links(transport: T
     let (io, place) = (start(), fresh(transport));
     let server = echo_on(&io, &place.address, transport).unwrap();
     let mut link = DirectLink::connect(&server.local_address(), framed(transport)).unwrap();
-    let faults = Faults::of_sends(UNLUCKY_BYTES);
+    let faults = Faults::of_sends(transport.on_the_cable(UNLUCKY_BYTES));
     let unlucky = vec![7; UNLUCKY_BYTES - transport.encoded(0)];
     let soon = Some(Instant::now() + WATCHDOG);
     for error in [libc::ENOBUFS, libc::ENOMEM] {

@@ -5,7 +5,7 @@ use crate::rig::{Pair, numbered};
 use crate::transport::Transport;
 
 over! {
-    messages_go_there_and_back: tcp uds udp;
+    messages_go_there_and_back: tcp tls uds udp;
     a_receive_given_up_a_thousand_times_loses_and_repeats_nothing: tcp uds udp;
 }
 

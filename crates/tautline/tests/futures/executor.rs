@@ -32,38 +32,56 @@ type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 macro_rules! over {
     ($($test:ident: $($transport:ident)+;)*) => { $(
         mod $test {
-            $(
-                mod $transport {
-                    #[test]
-                    fn tokio_many() {
-                        run(crate::executor::Executor::TokioMany);
-                    }
-
-                    #[test]
-                    fn tokio_one() {
-                        run(crate::executor::Executor::TokioOne);
-                    }
-
-                    #[test]
-                    fn smol() {
-                        run(crate::executor::Executor::Smol);
-                    }
-
-                    #[test]
-                    fn inline() {
-                        run(crate::executor::Executor::Inline);
-                    }
-
-                    fn run(executor: crate::executor::Executor) {
-                        let transport = crate::transport::$transport();
-                        executor.run(super::super::$test(executor, transport));
-                    }
-                }
-            )+
+            $( crate::executor::over_one! { $test $transport } )+
         }
     )* };
 }
 pub(crate) use over;
+
+/// TLS only where the library is built with it.
+macro_rules! over_one {
+    ($test:ident tls) => {
+        #[cfg(feature = "tls")]
+        crate::executor::over_each! { $test tls }
+    };
+    ($test:ident $transport:ident) => {
+        crate::executor::over_each! { $test $transport }
+    };
+}
+pub(crate) use over_one;
+
+/// Under each executor.
+macro_rules! over_each {
+    ($test:ident $transport:ident) => {
+        mod $transport {
+            #[test]
+            fn tokio_many() {
+                run(crate::executor::Executor::TokioMany);
+            }
+
+            #[test]
+            fn tokio_one() {
+                run(crate::executor::Executor::TokioOne);
+            }
+
+            #[test]
+            fn smol() {
+                run(crate::executor::Executor::Smol);
+            }
+
+            #[test]
+            fn inline() {
+                run(crate::executor::Executor::Inline);
+            }
+
+            fn run(executor: crate::executor::Executor) {
+                let transport = crate::transport::$transport();
+                executor.run(super::super::$test(executor, transport));
+            }
+        }
+    };
+}
+pub(crate) use over_each;
 
 impl Executor {
     /// Runs a test to its end; one that never comes to it fails.

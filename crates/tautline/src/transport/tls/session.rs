@@ -17,7 +17,6 @@ use rustls::{Connection, ProtocolVersion};
 
 use super::failure::{Failure, FirstBytes, Side};
 use crate::secured::{Secured, TlsCounters, TlsVersion};
-use crate::sys::socket::GATHER_LIMIT_BYTES;
 use crate::transport::is_transient;
 
 /// What carries the records.
@@ -44,6 +43,8 @@ pub(super) struct Session {
     /// What came first, for those who do not speak TLS.
     first: FirstBytes,
     rules: RecordRules,
+    /// Header and payload of a record together: kept, so that messages allocate nothing for it.
+    gathered: Vec<u8>,
     /// The last byte of plaintext that is encrypted and was not said to be written.
     withheld: Option<u8>,
     /// Encrypted bytes that wait for room in the kernel.
@@ -94,6 +95,7 @@ impl Session {
             secured: None,
             first: FirstBytes::default(),
             rules,
+            gathered: Vec::new(),
             withheld: None,
             pending_bytes: 0,
             unread_bytes: 0,
@@ -289,14 +291,12 @@ impl Session {
         let mut writer = self.connection.writer();
         let encrypted = if head.is_empty() {
             writer.write(rest)
-        } else if record_bytes <= GATHER_LIMIT_BYTES {
-            // Put together on the stack: rustls would make a list of the two.
-            let mut gathered = [0; GATHER_LIMIT_BYTES];
-            gathered[..head.len()].copy_from_slice(head);
-            gathered[head.len()..record_bytes].copy_from_slice(rest);
-            writer.write(&gathered[..record_bytes])
         } else {
-            writer.write_vectored(&[IoSlice::new(head), IoSlice::new(rest)])
+            // rustls would make a list of the two for each message.
+            self.gathered.clear();
+            self.gathered.extend_from_slice(head);
+            self.gathered.extend_from_slice(rest);
+            writer.write(&self.gathered)
         };
         let encrypted_bytes = encrypted?;
         // Nothing else waits there, and its limit is four records.

@@ -121,9 +121,9 @@ impl RawStream {
     fn watched(self) -> Self {
         match &self {
             Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
-            Self::Uds(_) => {}
             #[cfg(feature = "tls")]
-            Self::Tls(_) => return self,
+            Self::Tls(_) => {}
+            Self::Uds(_) => {}
             // It looks before it reads.
             Self::Serial(_) => return self,
         }
