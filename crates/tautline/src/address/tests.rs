@@ -304,8 +304,8 @@ fn the_command_line_explains_what_it_does_not_take() {
             "an IPv6 address stands in brackets: [::1]:9000",
         ),
         (
-            "serial:///dev/ttyS0",
-            "serial: this version speaks tcp, udp and uds",
+            "can:///can0",
+            "can: the schemes are tcp, tls, udp, uds and serial",
         ),
     ];
     for (text, expected) in table {

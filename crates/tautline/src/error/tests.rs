@@ -77,10 +77,10 @@ fn an_option_error_begins_with_the_name() {
 
 #[test]
 fn an_address_error_is_not_wrapped_in_a_second_sentence() {
-    let error = Error::from("serial:///dev/ttyUSB0".parse::<Address>().unwrap_err());
+    let error = Error::from("can:///can0".parse::<Address>().unwrap_err());
     assert_eq!(
         error.to_string(),
-        r#""serial:///dev/ttyUSB0": serial: this version speaks tcp, udp and uds"#
+        r#""can:///can0": can: the schemes are tcp, tls, udp, uds and serial"#
     );
     assert_eq!(error.kind(), ErrorKind::UnsupportedScheme);
 }
