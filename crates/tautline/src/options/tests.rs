@@ -601,3 +601,21 @@ fn a_file_can_belong_to_somebody_only_where_there_is_one() {
         "uds_group: 4294967295 is nobody's number; leave it out to change nothing"
     );
 }
+
+/// Never plain text in its place.
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_tls_refuses_its_addresses() {
+    let address = "tls://plc:9443".parse().unwrap();
+    let error = LinkOptions::default().validate(&address).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::UnsupportedScheme);
+    assert_eq!(
+        error.to_string(),
+        "use tls://plc:9443: this program was built without the feature `tls` of tautline"
+    );
+    let error = crate::ServerOptions::default().validate(&address);
+    assert_eq!(
+        error.unwrap_err().kind(),
+        crate::ErrorKind::UnsupportedScheme
+    );
+}
