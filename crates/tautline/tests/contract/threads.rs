@@ -9,7 +9,7 @@ use tautline::{IoOptions, IoThread, Link, LinkOptions, Received, SendError, Serv
 use crate::common::*;
 
 over! {
-    a_thread_has_the_name_it_was_given: tcp tls;
+    a_thread_has_the_name_it_was_given: tcp;
     many_links_share_one_thread: tcp tls uds udp;
     two_io_threads_serve_each_other: tcp tls uds udp serial;
     a_thread_that_spins_serves_as_any_other: tcp tls uds udp;
