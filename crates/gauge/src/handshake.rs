@@ -70,7 +70,7 @@ pub(crate) fn shake_hands(
     until: Instant,
 ) -> Result<Agreed, String> {
     let (cookie, body) = match transport {
-        Transport::Tcp | Transport::Uds => {
+        Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
             let heard = line
                 .say(&hello.encode())
                 .and_then(|()| line.hear(until))
@@ -106,7 +106,9 @@ pub(crate) fn ask_counts(
     stray: &mut dyn FnMut(&[u8]),
 ) -> Result<Counts, String> {
     let body = match transport {
-        Transport::Tcp | Transport::Uds => line.hear(until).map_err(no_counts)?,
+        Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+            line.hear(until).map_err(no_counts)?
+        }
         Transport::Udp => {
             let (_, body) =
                 ask(line, &Question::counts(cookie), until, stray).map_err(no_counts)?;

@@ -5,6 +5,7 @@
 //! [`Plan::duration_bound`].
 
 mod latency;
+mod line;
 mod place;
 mod smoke;
 mod strategy;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tautline::Address;
 
 pub use self::latency::{Driver, LatencyPlan};
+pub use self::line::wire_time;
 pub use self::place::{Placement, PlacementPlan, Sched};
 pub use self::smoke::SmokePlan;
 pub use self::strategy::{OnRefused, StrategyPlan};
@@ -104,15 +106,41 @@ impl Plan {
             smoke.check()?;
         }
         self.placement.check()?;
+        self.check_built()?;
         check_one_a_transport("--bind", &self.bind)?;
+        if let Some(address) = self
+            .bind
+            .iter()
+            .find(|bind| matches!(bind, Address::Serial(_)))
+        {
+            return Err(PlanError::new(
+                "--bind",
+                format!(
+                    "{address}: nobody listens on a serial line; a port is for --loopback-plug"
+                ),
+            ));
+        }
         self.check_to()?;
         Ok(self)
+    }
+
+    /// A transport that this build does not speak is refused here, before anything starts.
+    fn check_built(&self) -> Result<(), PlanError> {
+        let transports = self.transports();
+        match transports.iter().find(|transport| !transport.is_built()) {
+            Some(transport) => Err(PlanError::new(
+                "--transports",
+                format!("this program was built without the feature `{transport}`"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// How long the plan takes at most on a slow board with nothing going wrong.
     ///
     /// Computed from the counts and generous costs, without measuring anything: an echo is taken to
-    /// cost 100 us and 8 us a KiB. A fast machine needs a fifth of it.
+    /// cost 100 us and 8 us a KiB, over TLS and pseudo-terminals more, and on a port what the wire takes.
+    /// A fast machine needs a fifth of it.
     pub fn duration_bound(&self) -> Duration {
         let latency = self
             .latency
@@ -180,8 +208,14 @@ const SETUP_BOUND: Duration = Duration::from_millis(50);
 /// Clock, wake-up cost and counters, measured once.
 const EVIDENCE_BOUND: Duration = Duration::from_secs(1);
 
-fn echo_bound(size: usize) -> Duration {
-    Duration::from_micros(100) + Duration::from_nanos(8_000 * size as u64 / 1_024)
+fn echo_bound(transport: Transport, size: usize) -> Duration {
+    let (each_us, ns_a_kib) = match transport {
+        Transport::Tcp | Transport::Udp | Transport::Uds => (100, 8_000),
+        Transport::Tls => (120, 16_000),
+        // Two pseudo-terminals and the thread between them, 4 KiB at a time.
+        Transport::Serial => (250, 60_000),
+    };
+    Duration::from_micros(each_us) + Duration::from_nanos(ns_a_kib * size as u64 / 1_024)
 }
 
 fn multiply(one: Duration, count: u64) -> Duration {
@@ -352,7 +386,10 @@ mod tests {
     #[test]
     fn a_pigeon_is_no_transport() {
         let said = "pigeon".parse::<Transport>().unwrap_err().to_string();
-        assert_eq!(said, "--transports: \"pigeon\" is not one of tcp, udp, uds");
+        assert_eq!(
+            said,
+            "--transports: \"pigeon\" is not one of tcp, tls, udp, uds, serial"
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Stamp {
             Mode::Sink => Kind::Item,
         };
         match transport {
-            Transport::Tcp | Transport::Uds => Self::Probe,
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => Self::Probe,
             Transport::Udp => Self::Datagram { kind, cookie },
         }
     }

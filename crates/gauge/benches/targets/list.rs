@@ -272,7 +272,10 @@ fn callback_echo() -> Vec<Group> {
     each_echo(Target::T2, &conditions, |condition, transport| {
         let (control, most) = match (condition, transport) {
             (Condition::OneCore, Transport::Udp) => (SideKind::Blocking, 1.25),
-            (Condition::OneCore, Transport::Tcp | Transport::Uds) => (SideKind::Blocking, 1.15),
+            (
+                Condition::OneCore,
+                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial,
+            ) => (SideKind::Blocking, 1.15),
             (Condition::Awake | Condition::Halting | Condition::Split, _) => (SideKind::Epoll, 1.1),
         };
         let mut comparisons = vec![against(
@@ -296,7 +299,7 @@ fn spinning_echo() -> Vec<Group> {
     let mut groups = each_echo(Target::T3, &[Condition::Halting], |_, transport| {
         let beside_polling = match transport {
             Transport::Udp => 1.3,
-            Transport::Tcp | Transport::Uds => 1.2,
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => 1.2,
         };
         vec![
             against(

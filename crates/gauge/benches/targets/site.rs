@@ -31,7 +31,9 @@ impl Site {
     /// The library's defaults, with the prefix that the raw sides write too.
     pub(crate) fn link_options(&self, strategy: Strategy) -> LinkOptions {
         let framing = match self.transport {
-            Transport::Tcp | Transport::Uds => Framing::length_prefix(),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                Framing::length_prefix()
+            }
             Transport::Udp => Framing::Raw,
         };
         LinkOptions {
@@ -53,11 +55,13 @@ impl Site {
         static NAMES: AtomicU64 = AtomicU64::new(0);
         let text = match self.transport {
             Transport::Tcp => "tcp://127.0.0.1:0".to_owned(),
+            Transport::Tls => "tls://127.0.0.1:0".to_owned(),
             Transport::Udp => "udp://127.0.0.1:0".to_owned(),
             Transport::Uds => {
                 let number = NAMES.fetch_add(1, Ordering::Relaxed);
                 format!("uds://@tautline-targets-{}-{number}", process::id())
             }
+            Transport::Serial => unreachable!("no group of the list is over a serial line"),
         };
         text.parse().expect("these are addresses")
     }

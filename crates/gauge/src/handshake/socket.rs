@@ -104,7 +104,9 @@ impl Line for SocketLine<'_> {
     fn hear(&mut self, until: Instant) -> Result<Vec<u8>, Fault> {
         match self.transport {
             Transport::Udp => self.hear_datagram(until),
-            Transport::Tcp | Transport::Uds => self.hear_frame(until),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                self.hear_frame(until)
+            }
         }
     }
 }

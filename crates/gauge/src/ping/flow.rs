@@ -90,7 +90,9 @@ impl Flow {
             // Longer than any datagram of ours, so that one that is too long is noticed, and than an
             // answer that came twice: cut short, it would pass for a damaged reply.
             Transport::Udp => message.len().max(HELLO_DATAGRAM_BYTES) + 1,
-            Transport::Tcp | Transport::Uds => message.len().max(READ_BYTES),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                message.len().max(READ_BYTES)
+            }
         };
         Self {
             socket,
@@ -191,7 +193,9 @@ impl Flow {
     pub(crate) fn receive(&mut self, most: usize, record: &mut Record) -> Result<bool, Break> {
         let until = match self.transport {
             Transport::Udp => self.buffer.len(),
-            Transport::Tcp | Transport::Uds => most.min(self.buffer.len()),
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                most.min(self.buffer.len())
+            }
         };
         let bytes = match (&mut &self.socket).read(&mut self.buffer[self.filled..until]) {
             Ok(bytes) => bytes,
@@ -299,7 +303,7 @@ impl Flow {
     fn damaged(&mut self, sequence: Option<u64>) {
         let sequence = match self.transport {
             Transport::Udp => sequence,
-            Transport::Tcp | Transport::Uds => {
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
                 let oldest = || self.outstanding.oldest_waiting().map(|(oldest, _)| oldest);
                 sequence.or_else(oldest)
             }
@@ -332,11 +336,10 @@ impl Flow {
             return Err(Break::Stuck);
         }
         match (self.transport, self.outstanding.oldest_waiting()) {
-            (Transport::Tcp | Transport::Uds, Some((_, sent_ns)))
-                if now_ns.saturating_sub(sent_ns) > silence_ns =>
-            {
-                Err(Break::Silent)
-            }
+            (
+                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial,
+                Some((_, sent_ns)),
+            ) if now_ns.saturating_sub(sent_ns) > silence_ns => Err(Break::Silent),
             _ => Ok(()),
         }
     }

@@ -237,9 +237,9 @@ impl PingPlan {
         for (option, _, last) in given.into_iter().filter(|(_, given, _)| *given) {
             for address in &self.addresses {
                 let has = match transport_of(address) {
-                    Transport::Tcp => true,
+                    Transport::Tcp | Transport::Tls => true,
                     Transport::Udp => last == Transport::Udp,
-                    Transport::Uds => false,
+                    Transport::Uds | Transport::Serial => false,
                 };
                 if !has {
                     return Err(PlanError::new(
@@ -268,10 +268,14 @@ impl PingPlan {
             let transport = transport_of(address);
             let (least, most) = match transport {
                 Transport::Udp => (HEADER_BYTES, DATAGRAM_LIMIT_BYTES),
-                Transport::Tcp | Transport::Uds if self.rate_hz.is_some() => {
+                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial
+                    if self.rate_hz.is_some() =>
+                {
                     (LEAST_OPEN_LOOP_BYTES, MESSAGE_LIMIT_BYTES)
                 }
-                Transport::Tcp | Transport::Uds => (1, MESSAGE_LIMIT_BYTES),
+                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                    (1, MESSAGE_LIMIT_BYTES)
+                }
             };
             for &size in &self.sizes {
                 if !(least..=most).contains(&size) {
@@ -321,7 +325,8 @@ pub(crate) fn transport_of(address: &Address) -> Transport {
         Address::Tcp { .. } => Transport::Tcp,
         Address::Udp { .. } => Transport::Udp,
         Address::Uds(_) => Transport::Uds,
-        Address::Tls { .. } | Address::Serial(_) => unreachable!("the command line refuses them"),
+        Address::Tls { .. } => Transport::Tls,
+        Address::Serial(_) => Transport::Serial,
     }
 }
 

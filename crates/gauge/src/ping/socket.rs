@@ -72,9 +72,10 @@ fn connect_one(
 ) -> Result<(Socket, Path), PingError> {
     let transport = transport_of(address);
     let (kind, protocol) = match transport {
-        Transport::Tcp => (Type::STREAM, Some(Protocol::TCP)),
+        Transport::Tcp | Transport::Tls => (Type::STREAM, Some(Protocol::TCP)),
         Transport::Udp => (Type::DGRAM, Some(Protocol::UDP)),
         Transport::Uds => (Type::STREAM, None),
+        Transport::Serial => return Err(refused(address, &io::ErrorKind::Unsupported.into())),
     };
     let failed = |cause: io::Error| refused(address, &cause);
     let socket = Socket::new(target.domain(), kind, protocol).map_err(failed)?;

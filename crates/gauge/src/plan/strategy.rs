@@ -31,7 +31,7 @@ pub struct StrategyPlan {
 impl Default for StrategyPlan {
     fn default() -> Self {
         Self {
-            transports: Transport::ALL.to_vec(),
+            transports: Transport::DEFAULT.to_vec(),
             strategies: vec![
                 Strategy::Reliable,
                 Strategy::BestEffort,

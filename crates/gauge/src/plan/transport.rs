@@ -10,29 +10,47 @@ use super::{DATAGRAM_PAYLOAD_LIMIT_BYTES, PlanError, STREAM_PAYLOAD_LIMIT_BYTES,
 pub enum Transport {
     /// TCP over loopback.
     Tcp,
+    /// TLS over TCP over loopback.
+    Tls,
     /// UDP over loopback.
     Udp,
     /// Unix stream sockets.
     Uds,
+    /// A serial line: pseudo-terminals, or one port whose ends are joined.
+    Serial,
 }
 
 impl Transport {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Uds];
+    pub const ALL: [Self; 5] = [Self::Tcp, Self::Tls, Self::Udp, Self::Uds, Self::Serial];
+
+    /// What the tables take unasked: what every machine has, and every build.
+    pub const DEFAULT: [Self; 3] = [Self::Tcp, Self::Udp, Self::Uds];
 
     /// The name in addresses, options and reports.
     pub fn token(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
             Self::Udp => "udp",
             Self::Uds => "uds",
+            Self::Serial => "serial",
+        }
+    }
+
+    /// Whether this build speaks it: TLS and serial lines are features.
+    pub fn is_built(self) -> bool {
+        match self {
+            Self::Tcp | Self::Udp | Self::Uds => true,
+            Self::Tls => cfg!(feature = "tls"),
+            Self::Serial => cfg!(feature = "serial"),
         }
     }
 
     /// Bytes that the framing adds to each payload: the 4-byte prefix on byte streams.
     pub fn overhead_bytes(self) -> usize {
         match self {
-            Self::Tcp | Self::Uds => 4,
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => 4,
             Self::Udp => 0,
         }
     }
@@ -40,7 +58,7 @@ impl Transport {
     /// The largest payload that this transport carries in one message here.
     pub fn payload_limit_bytes(self) -> usize {
         match self {
-            Self::Tcp | Self::Uds => STREAM_PAYLOAD_LIMIT_BYTES,
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => STREAM_PAYLOAD_LIMIT_BYTES,
             Self::Udp => DATAGRAM_PAYLOAD_LIMIT_BYTES,
         }
     }

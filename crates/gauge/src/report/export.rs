@@ -135,12 +135,20 @@ struct LatencyLine<'a> {
     callback_p50_ratio: Option<f64>,
     handoff_p50_ratio: Option<f64>,
     spin_p50_ratio: Option<f64>,
+    // What it went over.
+    port: Option<&'a str>,
+    wire_time_us: Option<f64>,
+    latency_timer_ms: Option<u64>,
+    low_latency: Option<bool>,
+    tls_version: Option<&'a str>,
+    cipher_suite: Option<&'a str>,
 }
 
 impl<'a> LatencyLine<'a> {
     fn new(row: &'a LatencyRow, run: &LatencyRun) -> Self {
         let summary = &run.summary;
         let ratio = |driver| ratio_in_run(&row.drivers, driver, run.run);
+        let tls = row.medium.tls.as_ref();
         Self {
             transport: &row.transport,
             payload_size: row.payload_bytes,
@@ -169,6 +177,12 @@ impl<'a> LatencyLine<'a> {
             callback_p50_ratio: ratio("callback"),
             handoff_p50_ratio: ratio("handoff"),
             spin_p50_ratio: ratio("spin"),
+            port: row.medium.port.as_deref(),
+            wire_time_us: us(row.medium.wire_time_ns),
+            latency_timer_ms: row.medium.latency_timer_ms,
+            low_latency: row.medium.low_latency,
+            tls_version: tls.map(|tls| tls.version.as_str()),
+            cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
         }
     }
 }
@@ -239,11 +253,15 @@ struct StrategyLine<'a> {
     reordered: u64,
     corrupted: u64,
     control_received_mib_sec: Option<f64>,
+    // What it went over.
+    tls_version: Option<&'a str>,
+    cipher_suite: Option<&'a str>,
 }
 
 impl<'a> StrategyLine<'a> {
     fn new(row: &'a StrategyRow, run: &StrategyRun) -> Self {
         let payload = row.payload_bytes as u64;
+        let tls = row.medium.tls.as_ref();
         let mib_per_s = |messages: u64| {
             (run.elapsed_s > 0.0).then(|| (messages * payload) as f64 / MIB / run.elapsed_s)
         };
@@ -299,6 +317,8 @@ impl<'a> StrategyLine<'a> {
             reordered: run.integrity.reordered,
             corrupted: run.integrity.corrupted,
             control_received_mib_sec: run.control_received_mib_per_s,
+            tls_version: tls.map(|tls| tls.version.as_str()),
+            cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
         }
     }
 }
@@ -349,6 +369,47 @@ mod tests {
         let mut report = sample::report();
         report.latency.truncate(2);
         insta::assert_snapshot!(text(|to| latency_csv(&report, to)));
+    }
+
+    #[test]
+    fn the_csv_says_what_rows_went_over() {
+        let mut report = sample::media_report();
+        for row in &mut report.latency {
+            row.each_run.truncate(1);
+        }
+        let lines = text(|to| latency_csv(&report, to));
+        let ends: Vec<&str> = lines
+            .lines()
+            .map(|line| line.splitn(29, ',').last().unwrap())
+            .collect();
+        assert_eq!(
+            ends,
+            [
+                "port,wire_time_us,latency_timer_ms,low_latency,tls_version,cipher_suite",
+                ",,,,,",
+                ",,,,TLS 1.3,TLS_AES_256_GCM_SHA384",
+                ",,,,,",
+                "serial:///dev/ttyUSB0?baud=115200,5902.777,16,false,,",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_report_from_before_these_fields_is_read() {
+        let mut document = document(&sample::report());
+        let row = document["latency"][0].as_object_mut().unwrap();
+        for field in [
+            "port",
+            "wire_time_ns",
+            "latency_timer_ms",
+            "low_latency",
+            "tls",
+            "note",
+        ] {
+            assert!(row.remove(field).is_some(), "{field}");
+        }
+        let back = read(&document.to_string()).unwrap();
+        assert_eq!(back.latency[0].medium, crate::report::Medium::default());
     }
 
     #[test]
@@ -425,6 +486,7 @@ mod tests {
         let mut recorder = crate::recorder::Recorder::new();
         (1..=2_000).for_each(|us| recorder.record(us * 1_000));
         report.latency[0].control = recorder.summary_with_hdr();
+        report.latency.extend(sample::media_report().latency);
         let written = text(|to| json(&report, to));
         let back = read(&written).unwrap();
         let kept = back.latency[0].control.hdr.as_ref().unwrap();
@@ -471,6 +533,8 @@ mod tests {
     fn every_report_is_valid_by_the_schema() {
         let mut report = sample::report();
         assert_eq!(faults(&report), Vec::<String>::new());
+        report.latency.extend(sample::media_report().latency);
+        report.strategy.extend(sample::media_report().strategy);
         report.gates.push(
             "p50 > 1us"
                 .parse::<crate::gate::Gate>()
@@ -500,6 +564,8 @@ mod tests {
     #[test]
     fn the_schema_describes_every_field_there_is() {
         let mut report = sample::report();
+        report.latency.extend(sample::media_report().latency);
+        report.strategy.extend(sample::media_report().strategy);
         report.gates.push(
             "p50 > 1us"
                 .parse::<crate::gate::Gate>()

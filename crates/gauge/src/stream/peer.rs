@@ -49,7 +49,9 @@ impl<'a> Peer<'a> {
         let transport = transport_of(address);
         let options = LinkOptions {
             framing: match transport {
-                Transport::Tcp | Transport::Uds => Framing::length_prefix(),
+                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+                    Framing::length_prefix()
+                }
                 Transport::Udp => Framing::Raw,
             },
             strategy: beginning.strategy,
@@ -84,7 +86,7 @@ impl<'a> Peer<'a> {
     pub(crate) fn counts(&mut self) -> Result<Counts, String> {
         let limit = match self.transport {
             Transport::Udp => MEETING_LIMIT,
-            Transport::Tcp | Transport::Uds => {
+            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
                 self.link.finish();
                 COUNTS_LIMIT
             }
