@@ -314,6 +314,7 @@ impl Drop for Replies {
             // Over TLS the peer knows by the goodbye that it has everything.
             let _ = self.socket().shutdown_write();
         }
+        self.socket().read_off_tickets();
         self.socket().shutdown();
     }
 }

@@ -258,6 +258,21 @@ impl Socket {
         let _ = SockRef::from(&self.fd).shutdown(Shutdown::Both);
     }
 
+    /// Reads off what TLS may have sent that nobody asked for, such as session tickets: unread, it would
+    /// turn the close that follows into a reset, which costs the peer what it has not read.
+    pub(crate) fn read_off_tickets(&self) {
+        if self.kind != Kind::Tls {
+            return;
+        }
+        let mut unread = [0; 4096];
+        for _ in 0..TICKET_READS {
+            match self.recv_unsecured(&mut unread, Wait::No) {
+                Ok(bytes) if bytes > 0 => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Throws away what the kernel holds of what was written: on a serial line, where it would go on
     /// sending after the end, and into the next connection. Of a socket it is the kernel's to send.
     pub(crate) fn discard_unsent(&self) {
@@ -446,3 +461,6 @@ impl Arrived {
         }
     }
 }
+
+/// Reads for tickets at most: a peer that sends on is not waited for.
+const TICKET_READS: usize = 4;
