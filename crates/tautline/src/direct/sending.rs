@@ -17,7 +17,7 @@ use crate::channel::{Trouble, refused, write_datagrams, write_one, write_stream}
 use crate::error::SendError;
 use crate::outlet::Outlet;
 use crate::sys;
-use crate::transport::{Kind, PollInterest, Socket, Wait, is_transient};
+use crate::transport::{PollInterest, Socket, Wait, is_transient};
 
 /// The sending half of a [`DirectLink`](super::DirectLink), usable while a message that it received
 /// is still in use; see [`request`](super::DirectLink::request).
@@ -300,15 +300,6 @@ impl Drop for Replies {
     fn drop(&mut self) {
         if self.has_rest() && !self.is_closed() {
             let _ = self.write_rest();
-        }
-        if self.socket().kind() == Kind::Tls && !self.is_closed() {
-            // Tickets that nobody read would make the kernel reset the connection, and what we sent is
-            // lost with it.
-            let mut buffer = [0; 1024];
-            let heard = |result: io::Result<_>| {
-                result.is_err_and(|error| error.kind() == io::ErrorKind::Interrupted)
-            };
-            while heard(self.socket().recv(&mut buffer, Wait::No)) {}
         }
         if !self.has_rest() && !self.is_closed() {
             // Over TLS the peer knows by the goodbye that it has everything.

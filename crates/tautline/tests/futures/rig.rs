@@ -114,6 +114,5 @@ pub(crate) fn nobody(transport: Transport) -> Address {
         Transport::Uds => "uds://@tautline-futures-nobody".parse().unwrap(),
         Transport::Serial => "serial:///dev/ttyNONE7".parse().unwrap(),
         Transport::Udp => panic!("over UDP nobody is known to be there"),
-        Transport::Serial => "serial:///dev/ttyNONE7".parse().unwrap(),
     }
 }
