@@ -17,7 +17,7 @@ over! {
     nobody_there_at_the_start_is_no_end_unless_asked_for: tcp tls uds;
     attempts_in_a_row_are_limited_and_told: tcp tls uds;
     the_time_without_a_connection_is_limited: tcp tls uds serial;
-    two_hundred_links_do_not_come_back_in_step: tcp tls uds serial;
+    two_hundred_links_do_not_come_back_in_step: tcp uds serial;
     a_server_that_closes_at_once_is_met_with_growing_pauses: tcp tls uds serial;
     after_a_connection_that_lasted_the_count_starts_anew: tcp tls uds serial;
     a_bad_frame_leads_to_a_new_connection: tcp tls uds serial;
