@@ -185,8 +185,8 @@ pub(super) struct Matrix {
     #[arg(long)]
     pub(super) quick: bool,
 
-    /// Transports: tcp, tls, udp, uds, serial [default: tcp,udp,uds]. Over tls the run makes a
-    /// certificate of its own; serial is two pseudo-terminals joined by a thread
+    /// Transports: tcp, tls, udp, uds, serial. Over tls the run makes a certificate of its own; serial is
+    /// two pseudo-terminals joined by a thread [default: tcp,udp,uds]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::transport)]
     pub(super) transports: Option<Vec<Transport>>,
 

@@ -380,7 +380,7 @@ mod tests {
         let lines = text(|to| latency_csv(&report, to));
         let ends: Vec<&str> = lines
             .lines()
-            .map(|line| line.splitn(29, ',').last().unwrap())
+            .map(|line| line.splitn(28, ',').last().unwrap())
             .collect();
         assert_eq!(
             ends,
