@@ -90,16 +90,6 @@ fn port(server: &Server) -> u16 {
     }
 }
 
-/// A message from the link, and the port that it came from.
-fn expect_from(inbox: &Inbox) -> (Vec<u8>, u16) {
-    match inbox.next() {
-        Told::Message(message, received) => {
-            (message, received.from.expect("anybody is heard").port())
-        }
-        other => panic!("expected a message, was told {other:?}"),
-    }
-}
-
 /// A plain socket that sends to groups on loopback.
 fn plain_sender() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
