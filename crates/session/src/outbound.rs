@@ -355,6 +355,12 @@ impl Outbound {
         self.stage == Stage::Open
     }
 
+    /// Whether the connection is known to be lost and has not ended yet: what the peer had sent is still
+    /// being read.
+    pub fn is_lost(&self) -> bool {
+        self.stage == Stage::Closing(Discard::ConnectionLost)
+    }
+
     /// Whether the link was closed, so that no connection will follow.
     pub fn is_ended(&self) -> bool {
         self.stage == Stage::Ended

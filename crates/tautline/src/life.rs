@@ -77,12 +77,6 @@ impl Moment {
         matches!(self.state, LinkState::Open)
     }
 
-    /// As tasks see it that wait for the link to open.
-    #[cfg(feature = "futures")]
-    pub(crate) const fn is_open_and_told(&self) -> bool {
-        self.is_open() && self.opened_told
-    }
-
     pub(crate) const fn ended(&self) -> Option<&Reason> {
         match &self.state {
             LinkState::Ended { reason } => Some(reason),

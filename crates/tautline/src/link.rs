@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Call, Caller, Discard, PeerId, Tally};
+use tautline_session::{Call, Caller, Discard, Outbound, PeerId, Tally};
 #[cfg(feature = "futures")]
 use {
     std::task::{Poll, Waker},
@@ -17,9 +17,7 @@ use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
 use crate::error::{Error, ErrorKind, FlushError, SendError};
 use crate::handler::{Credentials, Reason, Unsent};
-#[cfg(feature = "futures")]
-use crate::life::Moment;
-use crate::life::{Life, LinkState};
+use crate::life::{Life, LinkState, Moment};
 use crate::outlet::Outlet;
 use crate::secured::{Secured, TlsCounters};
 use crate::statistics::{LinkStatistics, ReceiveCounters, SocketBuffers};
@@ -154,7 +152,8 @@ impl Link {
     }
 
     /// Waits until the link is open and its handler's `opened` has returned, through all attempts of one
-    /// that reconnects.
+    /// that reconnects. A connection that sends have found broken counts no more, even where a pause of
+    /// reading keeps its end from being told.
     ///
     /// # Errors
     /// Why it could not be opened; that it ended; or that the time went by, after which it may still
@@ -167,11 +166,9 @@ impl Link {
         } else {
             Some(Instant::now())
         };
-        let opened = shared.life.wait(deadline, |now| match &now.state {
-            LinkState::Open => (now.opened_told || !may_wait).then_some(Ok(())),
-            LinkState::Ended { reason } => Some(Err(shared.ended_error(reason))),
-            LinkState::Connecting | LinkState::Closed | LinkState::Retrying { .. } => None,
-        });
+        let opened = shared
+            .life
+            .wait(deadline, |now| shared.has_opened(now, may_wait));
         opened.unwrap_or_else(|now| {
             let error = Error::timed_out("connect to", &shared.address, timeout);
             Err(match &now.failure {
@@ -506,6 +503,18 @@ impl LinkShared {
     pub(crate) fn finish(&self, reason: Reason) {
         self.life
             .change(|now| now.state = LinkState::Ended { reason });
+    }
+
+    /// For those who wait for the link to open, `behind` what its handler's `opened` sends or not.
+    pub(crate) fn has_opened(&self, now: &Moment, behind: bool) -> Option<Result<(), Error>> {
+        match &now.state {
+            LinkState::Open => {
+                let lost = self.channel.read(Outbound::is_lost);
+                ((now.opened_told || !behind) && !lost).then_some(Ok(()))
+            }
+            LinkState::Ended { reason } => Some(Err(self.ended_error(reason))),
+            LinkState::Connecting | LinkState::Closed | LinkState::Retrying { .. } => None,
+        }
     }
 
     pub(crate) fn unsent(&self) -> Unsent {

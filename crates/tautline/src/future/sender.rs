@@ -63,18 +63,14 @@ impl AsyncSender {
         Flush { link, flushing }.await
     }
 
-    /// Waits until a connection is open, and its handler told; at once if one is.
+    /// Waits until a connection is open, and its handler told; at once if one is. Through all attempts of a
+    /// link that reconnects; a connection that sends have found broken counts no more.
     ///
     /// # Errors
-    /// Why it could not be opened, or that the link has ended.
+    /// That the link has ended, and why: no connection will follow.
     pub async fn opened(&self) -> Result<(), Error> {
         let shared = self.shared();
-        let look = |now: &Moment| match now.ended() {
-            _ if now.is_open_and_told() => Some(Ok(())),
-            Some(reason) => Some(Err(shared.ended_error(reason))),
-            None => None,
-        };
-        shared.watch(look).await
+        shared.watch(|now| shared.has_opened(now, true)).await
     }
 
     /// Waits until the link has ended: no connection will follow. Any number of tasks may wait.

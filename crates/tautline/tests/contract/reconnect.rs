@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tautline::{
-    Address, DirectLink, DirectListener, FirstAttempt, IoThread, Link, LinkOptions, LinkState,
-    Pressure, Reason, Reconnect, SendError, ServerOptions,
+    Address, DirectLink, DirectListener, ErrorKind, FirstAttempt, IoThread, Link, LinkOptions,
+    LinkState, Pressure, Reason, Reconnect, SendError, ServerOptions,
 };
 
 use crate::common::*;
@@ -23,6 +23,7 @@ over! {
     a_bad_frame_leads_to_a_new_connection: tcp tls uds serial;
     a_new_connection_has_nothing_of_the_half_frame_before: tcp uds;
     what_waited_is_lost_with_its_connection_and_pressure_off_comes_first: tcp tls uds;
+    a_connection_that_a_send_found_broken_is_not_waited_for: tcp uds;
     a_paused_link_stays_paused_through_a_reconnect: tcp tls uds serial;
     waiting_for_a_link_to_open_goes_through_its_attempts: tcp tls uds;
     a_wait_that_times_out_says_what_the_last_attempt_failed_of: tcp tls uds;
@@ -353,6 +354,30 @@ fn waiting_for_a_link_to_open_goes_through_its_attempts(transport: Transport) {
     assert!(link.is_open());
 }
 
+/// A relay that waited for a paused link to open, to send again what was refused, went round without end.
+fn a_connection_that_a_send_found_broken_is_not_waited_for(transport: Transport) {
+    let io = start();
+    let listener = RawListener::bind(transport);
+    let (handler, inbox) = recorder();
+    let options = coming_back(transport, QUICK);
+    let (link, mut peer) = client_of_raw(&io, &listener, options, handler);
+    inbox.expect_opened();
+    link.pause_reading();
+    // While that is not read, nobody is told of the end behind it.
+    peer.write_all(&frame(b"unread")).unwrap();
+    peer.vanish();
+    until("a send finds out", || {
+        link.send(b"a") == Err(SendError::NotConnected)
+    });
+    assert!(link.is_open());
+    let error = link.wait_open(Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    link.resume_reading();
+    let _again = listener.accept();
+    link.wait_open(WATCHDOG).unwrap();
+    link.send(b"a").unwrap();
+}
+
 fn a_wait_that_times_out_says_what_the_last_attempt_failed_of(transport: Transport) {
     let io = start();
     let place = empty_place(transport);
@@ -372,7 +397,7 @@ fn a_wait_that_times_out_says_what_the_last_attempt_failed_of(transport: Transpo
         text.contains("the last failure: ") && text.ends_with(why),
         "{text}"
     );
-    assert_eq!(error.kind(), tautline::ErrorKind::TimedOut);
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
 fn close_and_abort_and_drop_end_a_pause_at_once(transport: Transport) {
@@ -541,7 +566,7 @@ fn a_name_that_nobody_knows_is_asked_for_again(transport: Transport) {
     let Reason::NotConnected(error) = reason else {
         panic!("{reason}");
     };
-    assert_eq!(error.kind(), tautline::ErrorKind::Resolve);
+    assert_eq!(error.kind(), ErrorKind::Resolve);
     inbox.expect_gone();
 }
 
@@ -560,7 +585,7 @@ fn where_nobody_could_come_back_it_is_refused(transport: Transport) {
         DirectLink::connect(&place.address, options).unwrap_err(),
     ];
     for error in refusals {
-        assert_eq!(error.kind(), tautline::ErrorKind::InvalidOption);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().starts_with("reconnect: "), "{error}");
     }
 }
