@@ -8,7 +8,7 @@ mod serial;
 mod syntax;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -146,6 +146,15 @@ impl Address {
     pub(crate) fn validate(&self) -> Result<(), AddressError> {
         self.check()
             .map_err(|fault| AddressError::new(&self.to_string(), fault))
+    }
+
+    /// The IP address that the host is written as; `None` for a name, and where there is no host.
+    pub(crate) fn literal_ip(&self) -> Option<IpAddr> {
+        let host = match self {
+            Self::Tcp { host, .. } | Self::Udp { host, .. } | Self::Tls { host, .. } => host,
+            Self::Uds(_) | Self::Serial(_) => return None,
+        };
+        host.split('%').next()?.parse().ok()
     }
 
     fn check(&self) -> Result<(), Fault> {

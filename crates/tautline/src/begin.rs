@@ -13,18 +13,21 @@ use crate::link::{Link, LinkShared};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::outlet::{Outlet, Remotes};
 use crate::server::{Server, ServerShared};
-use crate::transport;
+use crate::transport::{self, TlsSetup};
 
 /// Begins a link to `address`; the driver connects.
 pub(crate) fn connect(
     io: &Arc<IoShared>,
     address: &Address,
-    options: LinkOptions,
+    mut options: LinkOptions,
     handler: impl Handler,
 ) -> Result<Link, Error> {
     options.validate(address)?;
+    options.validate_peer(address)?;
     options.refuse_spin()?;
     let id = io.next_id();
+    let tls = TlsSetup::client(address, &options)?;
+    options.tls.forget_secrets();
     let home = IoHome {
         io: Arc::clone(io),
         id,
@@ -38,6 +41,7 @@ pub(crate) fn connect(
         link,
         handler: Box::new(handler),
         options,
+        tls,
     })));
     Ok(handle)
 }
@@ -63,9 +67,11 @@ pub(crate) fn listen<H: Handler>(
 fn listen_streams(
     io: &Arc<IoShared>,
     address: &Address,
-    options: ServerOptions,
+    mut options: ServerOptions,
     accept: Accept,
 ) -> Result<Server, Error> {
+    let tls = TlsSetup::server(address, &options)?;
+    options.link.tls.forget_secrets();
     let listener = transport::listen(address, &options)?;
     let server = Arc::new(ServerShared::of_streams(
         io.next_id(),
@@ -73,7 +79,7 @@ fn listen_streams(
         Arc::clone(io),
         options.total_queue_limit_bytes,
     ));
-    let listener = ListenerDriver::new(Arc::clone(&server), options, accept);
+    let listener = ListenerDriver::new(Arc::clone(&server), options, accept, tls);
     io.command(Command::Listen(Box::new(listener)));
     Ok(Server::new(server))
 }
@@ -84,7 +90,7 @@ fn bind_datagrams(
     options: ServerOptions,
     accept: Accept,
 ) -> Result<Server, Error> {
-    let socket = transport::bind_datagram(address, &options)?;
+    let (socket, memberships) = transport::bind_datagram(address, &options)?;
     let address = socket.local_address().unwrap_or_else(|| address.clone());
     let id = io.next_id();
     let home = IoHome {
@@ -98,9 +104,21 @@ fn bind_datagrams(
     let channel = Arc::new(Channel::new(outbound, home));
     let outlet = Arc::new(Outlet::Shared(socket, Remotes::default()));
     channel.opened(Arc::clone(&outlet), false);
-    let shared = ServerShared::of_datagrams(id, address, Arc::clone(&channel), Arc::clone(io));
+    let shared = ServerShared::of_datagrams(
+        id,
+        address,
+        Arc::clone(&channel),
+        Arc::clone(io),
+        options.link.clone(),
+    );
     let server = Arc::new(shared);
-    let driver = DatagramDriver::new(Arc::clone(&server), channel, outlet, options, accept);
+    let driver = DatagramDriver::new(
+        Arc::clone(&server),
+        channel,
+        (outlet, memberships),
+        options,
+        accept,
+    );
     io.command(Command::Receive(Box::new(driver)));
     Ok(Server::new(server))
 }

@@ -300,6 +300,11 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         given_up
     }
 
+    /// The connection that is open.
+    pub(crate) fn outlet(&self) -> Option<Arc<O>> {
+        lock(&self.state).outlet.clone()
+    }
+
     /// Accepts no more, for this reason; what waits is still written.
     pub(crate) fn closing(&self, cause: Discard) {
         let mut state = lock(&self.state);

@@ -9,6 +9,7 @@ mod receiving;
 mod sending;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,10 +18,12 @@ use tautline_session::Call;
 
 use crate::address::Address;
 use crate::error::{Error, RecvError, SendError};
+use crate::handler::Credentials;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
-use crate::statistics::{ConnectionStatistics, LinkStatistics};
-use crate::transport::Socket;
+use crate::secured::Secured;
+use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
+use crate::transport::{Socket, TlsSetup};
 
 pub use listener::DirectListener;
 pub use sending::Replies;
@@ -76,15 +79,20 @@ pub struct Closer {
 }
 
 impl DirectLink {
-    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name.
+    /// Connects; waits at most `connect_timeout`, and for the resolver where the host is a name; over TLS
+    /// also for the handshake, at most `tls.handshake_timeout`.
     ///
     /// # Errors
     /// An option that makes no sense, by its name; or why the peer cannot be reached.
     pub fn connect(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         options.validate(address)?;
+        options.validate_peer(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
+        let setup = TlsSetup::client(address, &options)?;
         let socket = connecting::connect(address, &options)?;
+        let place = ("connect to", address);
+        let socket = connecting::secure(socket, setup.as_ref(), place, &options, None)?;
         let mut link = Self::new(address, socket, &options)?;
         link.connections.attempts = 1;
         Ok(link)
@@ -167,6 +175,11 @@ impl DirectLink {
             receiving: self.receiving.statistics(),
             connections: self.connections,
             heartbeat_rtt: None,
+            tls: self
+                .sending
+                .socket()
+                .tls_counters()
+                .map(|counters| counters.snapshot()),
         }
     }
 
@@ -184,6 +197,27 @@ impl DirectLink {
     /// The peer's address, where it has one.
     pub fn peer_address(&self) -> Option<Address> {
         self.sending.socket().peer_address()
+    }
+
+    /// Who the peer is, where the kernel vouches for it: on Unix sockets.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        self.sending.socket().peer_credentials()
+    }
+
+    /// The socket's buffers as granted.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        self.sending.socket().buffers()
+    }
+
+    /// Who sent the message received last, on a link that hears anybody: one to a group or a broadcast
+    /// address, or an [`unconnected`](LinkOptions::unconnected) one. `None` on all others.
+    pub const fn sender(&self) -> Option<SocketAddr> {
+        self.receiving.sender()
+    }
+
+    /// What TLS has agreed on, and the peer's certificate. `None` on all other transports.
+    pub fn secured(&self) -> Option<Secured> {
+        self.sending.socket().secured()
     }
 }
 

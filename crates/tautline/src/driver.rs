@@ -11,6 +11,7 @@ mod alarm;
 mod audience;
 mod datagram;
 mod gathering;
+mod handshake;
 mod home;
 mod link;
 mod listener;
@@ -28,7 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use audience::contain;
-pub(crate) use datagram::DatagramDriver;
+pub(crate) use datagram::{DatagramDriver, Newcomer};
+pub(crate) use handshake::handshake_timed_out;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
@@ -36,6 +38,7 @@ pub(crate) use turn::Turn;
 
 pub(crate) use spin::{Polled, Spin};
 
+use handshake::HandshakeDriver;
 use timers::ALARM;
 
 /// Everything that one I/O thread or own loop owns.
@@ -59,6 +62,8 @@ pub(crate) enum Entry {
     Link(Box<LinkDriver>),
     /// A stream server's listening socket.
     Listener(Box<ListenerDriver>),
+    /// A newcomer of a TLS server.
+    Handshake(Box<HandshakeDriver>),
     /// A datagram server.
     Datagram(Box<DatagramDriver>),
     /// A peer of the datagram server with this id.
@@ -136,6 +141,7 @@ impl Driver {
                 self.with(id, |entry, turn| match entry {
                     Entry::Link(link) => link.abort(turn),
                     Entry::Listener(listener) => listener.abort_server(),
+                    Entry::Handshake(_) => Alive::No,
                     Entry::Datagram(server) => server.abort_server(),
                     Entry::PeerOf(_) => Alive::Yes,
                 });
@@ -170,6 +176,7 @@ impl Driver {
         self.with(id, |entry, turn| match entry {
             Entry::Link(link) => link.on_event(event, turn),
             Entry::Listener(listener) => listener.on_event(turn),
+            Entry::Handshake(newcomer) => newcomer.go_on(turn),
             Entry::Datagram(server) => server.on_event(event, turn),
             Entry::PeerOf(_) => Alive::Yes,
         });
@@ -177,11 +184,13 @@ impl Driver {
 
     /// Links whose last turn ended with work left.
     fn carry_on(&mut self) {
+        self.turn.begins();
         let ready = self.turn.take_ready();
         for &id in &ready {
             self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.carry_on(turn),
                 Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Handshake(newcomer) => newcomer.go_on(turn),
                 Entry::Datagram(server) => server.carry_on(turn),
                 Entry::PeerOf(_) => Alive::Yes,
             });
@@ -222,10 +231,16 @@ impl Driver {
                 let server = server.start(&mut self.turn);
                 self.adopt(id, Some(Entry::Datagram(server)));
             }
+            Command::Reach(id, newcomer) => self.with(id, |entry, turn| match entry {
+                Entry::Datagram(server) => server.reach(*newcomer, turn),
+                Entry::Listener(_) | Entry::Link(_) | Entry::Handshake(_) | Entry::PeerOf(_) => {
+                    Alive::Yes
+                }
+            }),
             Command::StopServer(id) => self.with(id, |entry, turn| match entry {
                 Entry::Datagram(server) => server.stop(turn),
-                Entry::Listener(_) => Alive::No,
-                Entry::Link(_) | Entry::PeerOf(_) => Alive::Yes,
+                Entry::Listener(listener) => listener.stop(turn),
+                Entry::Link(_) | Entry::Handshake(_) | Entry::PeerOf(_) => Alive::Yes,
             }),
             Command::Resolved(id, targets) => {
                 self.with_link(id, |link, turn| link.resolved(targets, turn), no_peer);
@@ -233,7 +248,7 @@ impl Driver {
             Command::Serve(id) => self.with(id, |entry, turn| match entry {
                 Entry::Link(link) => link.serve(turn),
                 Entry::Datagram(server) => server.serve_queue(turn),
-                Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
+                Entry::Listener(_) | Entry::Handshake(_) | Entry::PeerOf(_) => Alive::Yes,
             }),
             Command::Finish(id) => self.with_link(id, LinkDriver::finish, |server, turn| {
                 server.close_peer(id, None, turn)
@@ -269,6 +284,7 @@ impl Driver {
             self.with(owner, |entry, turn| match entry {
                 Entry::Link(link) => link.on_timer(now, turn),
                 Entry::Listener(listener) => listener.on_event(turn),
+                Entry::Handshake(newcomer) => newcomer.on_timer(now, turn),
                 Entry::Datagram(server) if owner == id => server.on_timer(now, turn),
                 Entry::Datagram(server) => server.on_peer_timer(id, now, turn),
                 Entry::PeerOf(_) => Alive::Yes,
@@ -286,7 +302,7 @@ impl Driver {
         self.with(self.owner_of(id), |entry, turn| match entry {
             Entry::Link(link) => act(link, turn),
             Entry::Datagram(server) => act_on_peer(server, turn),
-            Entry::Listener(_) | Entry::PeerOf(_) => Alive::Yes,
+            Entry::Listener(_) | Entry::Handshake(_) | Entry::PeerOf(_) => Alive::Yes,
         });
     }
 
@@ -306,8 +322,14 @@ impl Driver {
         if act(entry, &mut self.turn) == Alive::No {
             self.entries.remove(&id);
         }
-        while let Some((id, link)) = self.turn.newcomers.pop() {
-            self.adopt(id, Some(Entry::Link(link)));
+        while let Some(over) = self.turn.handshakes_over.pop() {
+            // Stopped meanwhile, the server wants nobody: the socket is closed here.
+            if let Some(Entry::Listener(listener)) = self.entries.get_mut(&over.listener) {
+                listener.handshake_over(over, &mut self.turn);
+            }
+        }
+        while let Some((id, newcomer)) = self.turn.newcomers.pop() {
+            self.adopt(id, Some(newcomer));
         }
         while let Some((id, server)) = self.turn.aliases.pop() {
             self.adopt(id, Some(Entry::PeerOf(server)));

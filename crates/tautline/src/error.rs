@@ -11,6 +11,7 @@ use std::time::Duration;
 use tautline_session::FrameFault;
 
 use crate::address::{Address, AddressError};
+use crate::transport::is_untrusted;
 
 /// Why something could not be started or done, in one line: what was tried, where, and why not.
 ///
@@ -46,6 +47,9 @@ pub enum ErrorKind {
     Closed,
     /// A thread could not be started, or not be made to run as it should.
     Thread,
+    /// TLS: one side does not trust the other's certificate or misses it, or the two have no version or
+    /// cipher in common. Another attempt would end the same, so a link that reconnects makes none.
+    Untrusted,
 }
 
 struct Report {
@@ -207,6 +211,7 @@ impl Error {
         let (kind, why) = match cause.kind() {
             io::ErrorKind::AddrInUse => (ErrorKind::AddressInUse, plain(&cause)),
             io::ErrorKind::TimedOut => (ErrorKind::TimedOut, plain(&cause)),
+            _ if is_untrusted(&cause) => (ErrorKind::Untrusted, plain(&cause)),
             _ => (kind, plain(&cause)),
         };
         Self::new(kind, operation, Some(address), why, Some(cause))

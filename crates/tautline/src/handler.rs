@@ -4,6 +4,7 @@ mod batch;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
@@ -11,6 +12,7 @@ use tautline_session::{FrameFault, IdleSide, Pressure, Tally};
 use crate::address::Address;
 use crate::error::{Error, Refusal};
 use crate::link::Link;
+use crate::secured::Secured;
 
 pub use batch::Batched;
 pub(crate) use batch::Piece;
@@ -92,6 +94,36 @@ pub struct Opened {
     pub local: Option<Address>,
     /// The peer's, where it has one: a client of a Unix socket has none.
     pub peer: Option<Address>,
+    /// Who the peer is, where the kernel vouches for it: on Unix sockets.
+    pub credentials: Option<Credentials>,
+    /// What TLS has agreed on, and the peer's certificate; `None` on all other transports.
+    pub secured: Option<Secured>,
+}
+
+/// Who is at the other end of a Unix socket (`SO_PEERCRED`): the kernel's word, which no peer can forge.
+///
+/// A client's are those of the moment when it connected, a server's of when it began to listen. A
+/// process that passes its socket on, or gives up rights, leaves them as they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Credentials {
+    /// The process; `None` where it is not visible from our PID namespace. It may have ended since, and
+    /// its number been given to another: judge by `uid`.
+    pub pid: Option<u32>,
+    /// The effective user. One that our user namespace does not know is 65534.
+    pub uid: u32,
+    /// The effective group, likewise.
+    pub gid: u32,
+}
+
+impl From<libc::ucred> for Credentials {
+    fn from(told: libc::ucred) -> Self {
+        Self {
+            pid: u32::try_from(told.pid).ok().filter(|pid| *pid != 0),
+            uid: told.uid,
+            gid: told.gid,
+        }
+    }
 }
 
 /// What is known of a message besides its bytes.
@@ -102,6 +134,9 @@ pub struct Received {
     pub at: Instant,
     /// A datagram longer than the receive buffer: the rest is lost.
     pub truncated: bool,
+    /// Who sent a datagram, on a link that hears anybody: one to a group or a broadcast address, or an
+    /// [`unconnected`](crate::LinkOptions::unconnected) one. `None` on all others: it was the peer.
+    pub from: Option<SocketAddr>,
 }
 
 /// The end of one connection.

@@ -53,6 +53,7 @@ mod life;
 mod link;
 mod options;
 mod outlet;
+mod secured;
 mod server;
 mod statistics;
 mod sync;
@@ -66,16 +67,22 @@ pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 #[cfg(feature = "futures")]
 pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};
-pub use handler::{Batched, Closed, Ended, Event, Handler, Opened, Reason, Received, Unsent};
+pub use handler::{
+    Batched, Closed, Credentials, Ended, Event, Handler, Opened, Reason, Received, Unsent,
+};
 pub use io_loop::{IoLoop, Turned};
 pub use io_thread::IoThread;
 pub use life::LinkState;
 pub use link::Link;
 #[cfg(feature = "futures")]
 pub use options::{AcceptOptions, InboxOptions};
-pub use options::{Batch, IoOptions, Keepalive, LinkOptions, ServerOptions, StartHook};
-pub use server::{Broadcast, Server, ServerStatistics};
-pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics};
+pub use options::{
+    Batch, ClientCertificates, Identity, Interface, IoOptions, Keepalive, LinkOptions, Multicast,
+    MulticastGroup, Pem, Roots, ServerOptions, StartHook, Tls, Verification,
+};
+pub use secured::{Secured, TlsStatistics, TlsVersion};
+pub use server::{Broadcast, HandshakeStatistics, Server, ServerStatistics};
+pub use statistics::{ConnectionStatistics, LinkStatistics, ReceiveStatistics, SocketBuffers};
 pub use tautline_session::{
     ByteOrder, Discarded, Encoded, FirstAttempt, Found, FrameFault, Framer, Framing, Heartbeat,
     HeartbeatRtt, IdleSide, Lines, OnBadFrame, OnLoss, OwnFraming, Pattern, PrefixWidth, Pressure,

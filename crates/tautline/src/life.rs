@@ -7,7 +7,8 @@ use tautline_session::Tally;
 
 use crate::address::Address;
 use crate::driver::wake;
-use crate::handler::{Reason, Unsent};
+use crate::handler::{Credentials, Reason, Unsent};
+use crate::secured::Secured;
 use crate::statistics::ConnectionStatistics;
 use crate::wakers::Wakers;
 #[cfg(feature = "futures")]
@@ -49,6 +50,8 @@ pub(crate) struct Moment {
     pub(crate) state: LinkState,
     pub(crate) local: Option<Address>,
     pub(crate) peer: Option<Address>,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) secured: Option<Secured>,
     /// What the last connection left unsent.
     pub(crate) unsent: Unsent,
     pub(crate) connections: ConnectionStatistics,
@@ -74,7 +77,8 @@ impl Moment {
         matches!(self.state, LinkState::Open)
     }
 
-    /// As those see it who wait for the link to open.
+    /// As tasks see it that wait for the link to open.
+    #[cfg(feature = "futures")]
     pub(crate) const fn is_open_and_told(&self) -> bool {
         self.is_open() && self.opened_told
     }

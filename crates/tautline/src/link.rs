@@ -1,8 +1,8 @@
 //! The handle to one link: what an application holds and sends through.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tautline_session::{Call, Caller, Discard, PeerId, Tally};
@@ -16,12 +16,13 @@ use crate::address::Address;
 use crate::channel::{Channel, Home};
 use crate::driver::{Command, IoHome, IoShared};
 use crate::error::{Error, ErrorKind, FlushError, SendError};
-use crate::handler::{Reason, Unsent};
+use crate::handler::{Credentials, Reason, Unsent};
 #[cfg(feature = "futures")]
 use crate::life::Moment;
 use crate::life::{Life, LinkState};
 use crate::outlet::Outlet;
-use crate::statistics::{LinkStatistics, ReceiveCounters};
+use crate::secured::{Secured, TlsCounters};
+use crate::statistics::{LinkStatistics, ReceiveCounters, SocketBuffers};
 #[cfg(feature = "futures")]
 use crate::wakers::Watch;
 
@@ -48,6 +49,8 @@ pub(crate) struct LinkShared {
     /// Whether the channel is a datagram server's, shared by its peers.
     shared_queue: bool,
     pub(crate) counters: ReceiveCounters,
+    /// Of a link over TLS, from its first handshake.
+    tls: OnceLock<Arc<TlsCounters>>,
     /// Who wants no messages now: [`APPLICATION`], [`INBOX`].
     paused: AtomicU8,
     /// Nothing more is delivered: `abort` was called.
@@ -211,6 +214,23 @@ impl Link {
         self.shared.life.now().peer.clone()
     }
 
+    /// Who the peer is, once open and where the kernel vouches for it: on Unix sockets. In an accept
+    /// callback too, which can so refuse by user.
+    pub fn peer_credentials(&self) -> Option<Credentials> {
+        self.shared.life.now().credentials
+    }
+
+    /// The socket's buffers as granted, while a connection is open. A peer of a UDP server shares the
+    /// server's socket.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        self.shared.channel.outlet()?.socket().buffers()
+    }
+
+    /// What TLS has agreed on, and the peer's certificate, once open. `None` on all other transports.
+    pub fn secured(&self) -> Option<Secured> {
+        self.shared.life.now().secured.clone()
+    }
+
     /// A handle that keeps the link alive.
     pub(crate) fn counted(shared: Arc<LinkShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
@@ -296,6 +316,7 @@ impl LinkShared {
             io,
             channel,
             counters: ReceiveCounters::default(),
+            tls: OnceLock::new(),
             paused: AtomicU8::new(0),
             aborted: AtomicBool::new(false),
             opened: AtomicBool::new(false),
@@ -402,6 +423,7 @@ impl LinkShared {
             receiving: self.counters.snapshot(),
             connections: self.life.now().connections,
             heartbeat_rtt: self.counters.heartbeat_rtt(),
+            tls: self.tls.get().map(|counters| counters.snapshot()),
         }
     }
 
@@ -416,6 +438,24 @@ impl LinkShared {
     pub(crate) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
         let mut now = self.life.now();
         (now.local, now.peer) = (local, peer);
+    }
+
+    pub(crate) fn set_credentials(&self, credentials: Option<Credentials>) {
+        self.life.now().credentials = credentials;
+    }
+
+    pub(crate) fn set_secured(&self, secured: Option<Secured>) {
+        self.life.now().secured = secured;
+    }
+
+    /// What TLS counts on this link from now on; only the first such call has an effect.
+    pub(crate) fn count_tls(&self, counters: Arc<TlsCounters>) {
+        self.tls.get_or_init(|| counters);
+    }
+
+    /// What TLS counts on this link.
+    pub(crate) fn tls_counters(&self) -> Arc<TlsCounters> {
+        Arc::clone(self.tls.get_or_init(Arc::default))
     }
 
     /// The link is open, which its handler is told next.

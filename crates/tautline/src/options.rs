@@ -12,6 +12,8 @@ mod liveness;
 mod reconnect;
 mod server;
 mod start_hook;
+mod tls;
+mod udp;
 
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub use liveness::{Batch, Keepalive};
 
 pub use server::ServerOptions;
 pub use start_hook::StartHook;
+pub use tls::{ClientCertificates, Identity, Pem, Roots, Tls, Verification};
+pub use udp::{Interface, Multicast, MulticastGroup};
 
 fn non_zero(name: &'static str, value: usize, why: &str) -> Result<(), Error> {
     if value == 0 {

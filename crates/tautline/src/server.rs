@@ -13,19 +13,20 @@ use tautline_session::{Budget, Caller, Discard, OutboundOptions};
 
 use crate::address::Address;
 use crate::channel::Channel;
-use crate::driver::{Command, IoHome, IoShared, wake};
+use crate::driver::{Command, IoHome, IoShared, Newcomer, wake};
+use crate::error::{Error, ErrorKind};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
-use crate::statistics::LinkStatistics;
-use crate::transport::Listener;
+use crate::statistics::{LinkStatistics, SocketBuffers};
+use crate::transport::{self, Listener};
 use crate::wakers::Wakers;
 #[cfg(feature = "futures")]
 use crate::wakers::{Watch, Watched};
 
 pub use broadcast::Broadcast;
-pub use statistics::ServerStatistics;
+pub use statistics::{HandshakeStatistics, ServerStatistics};
 
 use broadcast::BroadcastCounters;
 
@@ -41,6 +42,8 @@ pub(crate) struct ServerShared {
     pub(crate) id: u64,
     pub(crate) address: Address,
     io: Arc<IoShared>,
+    /// How a datagram server sends.
+    sending: LinkOptions,
     /// What all queues together may hold.
     budget: Arc<Budget>,
     socket: ServerSocket,
@@ -52,6 +55,8 @@ pub(crate) struct ServerShared {
     accept_failures: AtomicU64,
     /// ICMP's word on a datagram server's socket, which does not say which peer it is about.
     unreachable: AtomicU64,
+    groups_joined: AtomicUsize,
+    groups_lost: AtomicU64,
     broadcasts: BroadcastCounters,
 }
 
@@ -71,6 +76,7 @@ struct State {
     /// `live` as a list, for broadcasts; `None` once it has changed.
     roster: Option<Arc<Vec<Arc<LinkShared>>>>,
     accepted: u64,
+    handshakes: HandshakeStatistics,
     /// What peers counted that have ended.
     gone: LinkStatistics,
     unsent: Unsent,
@@ -124,6 +130,50 @@ impl Server {
     pub fn peers(&self) -> Vec<Link> {
         let state = self.shared.state();
         state.live.values().cloned().map(Link::uncounted).collect()
+    }
+
+    /// Has a UDP server speak first: makes a peer of an address from which nothing has come. The accept
+    /// callback is asked as for any other newcomer; the link takes messages when it has
+    /// [opened](Link::wait_open).
+    ///
+    /// A multicast group or, with `link.broadcast`, a broadcast address is a peer that many hear: what
+    /// they answer comes from their own addresses and makes peers of them. It never answers itself, so it
+    /// does not expire and makes no room for others. [`broadcast`](Self::broadcast) includes it. Anybody
+    /// else is a peer like those who came by themselves.
+    ///
+    /// May wait for the resolver where the address has a name.
+    ///
+    /// # Errors
+    /// Not a UDP server, or not a UDP address of its family; no route; a broadcast address without
+    /// `broadcast`; a server that was stopped. The link ends with
+    /// [`Reason::Refused`](crate::Reason::Refused) where the address is a peer already, the table is full
+    /// or the callback refuses.
+    pub fn reach(&self, address: &Address) -> Result<Link, Error> {
+        let shared = &self.shared;
+        let ServerSocket::Datagram(channel) = &shared.socket else {
+            let why = "the peers of this server come by themselves; only udp reaches them";
+            let kind = ErrorKind::InvalidAddress;
+            return Err(Error::because(kind, "reach", address, why));
+        };
+        let stopped = || Error::closed("reach", Some(address));
+        let outlet = channel.outlet().ok_or_else(stopped)?;
+        let (remote, whom) = transport::reach(address, outlet.socket(), &shared.sending)?;
+        let local = remote.local_address(&shared.address);
+        let newcomer = Newcomer::new(&shared.io, channel, remote, local, whom);
+        let link = Link::uncounted(Arc::clone(newcomer.link()));
+        shared
+            .io
+            .command(Command::Reach(shared.id, Box::new(newcomer)));
+        Ok(link)
+    }
+
+    /// The buffers of its socket as granted; a stream's peers have begun with the same. `None` once it
+    /// was stopped.
+    pub fn socket_buffers(&self) -> Option<SocketBuffers> {
+        match &self.shared.socket {
+            ServerSocket::Stream(_) => self.shared.listener().as_ref()?.buffers(),
+            ServerSocket::Datagram(channel) => channel.outlet()?.socket().buffers(),
+        }
     }
 
     /// What it has counted so far; totals survive their peers.
@@ -191,8 +241,12 @@ impl ServerShared {
         address: Address,
         channel: Arc<Channel<Outlet, IoHome>>,
         io: Arc<IoShared>,
+        sending: LinkOptions,
     ) -> Self {
-        Self::new(id, address, ServerSocket::Datagram(channel), io, usize::MAX)
+        Self {
+            sending,
+            ..Self::new(id, address, ServerSocket::Datagram(channel), io, usize::MAX)
+        }
     }
 
     fn new(
@@ -206,6 +260,7 @@ impl ServerShared {
             id,
             address,
             io,
+            sending: LinkOptions::default(),
             socket,
             budget: Arc::new(Budget::new(total_queue_limit_bytes as u64)),
             state: Mutex::default(),
@@ -215,6 +270,8 @@ impl ServerShared {
             accept_shortages: AtomicU64::new(0),
             accept_failures: AtomicU64::new(0),
             unreachable: AtomicU64::new(0),
+            groups_joined: AtomicUsize::new(0),
+            groups_lost: AtomicU64::new(0),
             broadcasts: BroadcastCounters::default(),
         }
     }
@@ -253,6 +310,16 @@ impl ServerShared {
         self.unreachable.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many groups are joined now.
+    pub(crate) fn groups_joined(&self, count: usize) {
+        self.groups_joined.store(count, Ordering::Relaxed);
+    }
+
+    /// So many memberships have gone with their interfaces.
+    pub(crate) fn groups_lost(&self, count: usize) {
+        self.groups_lost.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
     /// The accept callback did not take a newcomer.
     pub(crate) fn turn_away(&self, peer: &LinkShared, reason: Reason) {
         self.turned_away();
@@ -288,6 +355,22 @@ impl ServerShared {
     /// The accept callback took a newcomer.
     pub(crate) fn peer_accepted(&self) {
         self.state().accepted += 1;
+    }
+
+    /// A newcomer has done its handshake.
+    pub(crate) fn handshake_done(&self) {
+        self.state().handshakes.completed += 1;
+    }
+
+    /// A newcomer's handshake came to nothing.
+    pub(crate) fn handshake_failed(&self, error: Error) {
+        let mut state = self.state();
+        if error.kind() == ErrorKind::TimedOut {
+            state.handshakes.timed_out += 1;
+        } else {
+            state.handshakes.failed += 1;
+        }
+        state.handshakes.last_failure = Some(error);
     }
 
     /// A peer has had its last callback: its counters are kept.

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tautline_session::{HeartbeatRtt, SendStatistics};
 
+use crate::secured::TlsStatistics;
+
 /// Everything a link counts, at one moment. Counters live through all its connections.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -19,6 +21,8 @@ pub struct LinkStatistics {
     /// Round trips of [`heartbeat`](crate::LinkOptions::heartbeat)s; `None` before the first answer, and
     /// for a server's peers together.
     pub heartbeat_rtt: Option<HeartbeatRtt>,
+    /// What TLS adds on the cable; `None` on all other transports, and before the first handshake begins.
+    pub tls: Option<TlsStatistics>,
 }
 
 /// The connections of a link, or of all peers of a server.
@@ -49,7 +53,7 @@ pub struct ReceiveStatistics {
     pub messages: u64,
     /// Their bytes, without framing.
     pub payload_bytes: u64,
-    /// Bytes that came from the kernel.
+    /// Bytes that came from the kernel; over TLS, what they were before they were encrypted.
     pub wire_bytes: u64,
     /// Bad or cut frames.
     pub faults: u64,
@@ -208,4 +212,16 @@ fn add(counter: &AtomicU64, more: u64) {
     if more > 0 {
         counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
+}
+
+/// What the kernel has set aside for a socket, in bytes of data: the size granted, which
+/// [`send_buffer_bytes`](crate::LinkOptions::send_buffer_bytes) and `receive_buffer_bytes` ask for, or
+/// its own choice. TCP's own choices change while data flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SocketBuffers {
+    /// `SO_SNDBUF`, without the kernel's allowance for its bookkeeping.
+    pub send_bytes: usize,
+    /// `SO_RCVBUF`, likewise.
+    pub receive_bytes: usize,
 }

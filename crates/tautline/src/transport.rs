@@ -11,6 +11,8 @@ mod resolve;
 mod serial;
 mod socket;
 mod tcp;
+#[cfg_attr(not(feature = "tls"), path = "transport/tls/absent.rs")]
+mod tls;
 mod udp;
 mod uds;
 
@@ -25,13 +27,17 @@ use socket2::{Domain, SockAddr, SockRef, Type};
 use crate::address::{Address, SerialLine};
 use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
+use crate::statistics::SocketBuffers;
 use crate::sys;
 
 pub(crate) use inet::plain;
 pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
-pub(crate) use udp::{DATAGRAM_LIMIT_BYTES, Remote, bind_datagram, is_icmp};
+pub(crate) use tls::{TlsSetup, is_of_tls, is_untrusted};
+pub(crate) use udp::{
+    DATAGRAM_LIMIT_BYTES, Memberships, Remote, Whom, bind_datagram, is_icmp, reach,
+};
 
 /// The five kinds of sockets, a serial line among them: a closed set, so an enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +65,15 @@ impl Kind {
         match self {
             Self::Tcp | Self::Tls | Self::Uds | Self::Serial => false,
             Self::Udp => true,
+        }
+    }
+
+    /// Whether a receive that does not fill its buffer says that nothing more is there.
+    pub(crate) fn tells_drained(self) -> bool {
+        match self {
+            Self::Tcp | Self::Uds | Self::Serial => true,
+            // One datagram, or one record, at a time.
+            Self::Udp | Self::Tls => false,
         }
     }
 
@@ -127,6 +142,9 @@ pub(crate) fn start_connect(
         Target::Uds(name) => (Domain::UNIX, name.clone()),
         Target::Serial(line) => return Ok((serial::open(address, line)?, Connecting::Done)),
     };
+    if let (Target::Inet(to), Kind::Udp) = (target, Kind::of(address)) {
+        return Ok((udp::connect(address, *to, options)?, Connecting::Done));
+    }
     let socket = Socket::create(Kind::of(address), domain).map_err(failed)?;
     configure(&socket, address, options)?;
     let connecting = match SockRef::from(&socket.as_fd()).connect(&name) {
@@ -243,6 +261,10 @@ impl Listener {
 
     pub(crate) fn kind(&self) -> Kind {
         self.socket.kind()
+    }
+
+    pub(crate) fn buffers(&self) -> Option<SocketBuffers> {
+        self.socket.buffers()
     }
 
     /// The address in use: with the port that the kernel chose.

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
+use super::connecting::secure;
 use super::receiving::DATAGRAM_ROOM;
 use super::{DirectLink, passed};
 use crate::address::Address;
 use crate::error::Error;
 use crate::options::{LinkOptions, ServerOptions};
-use crate::transport::{self, Listener, PollInterest, Remote, Socket, is_icmp};
+use crate::transport::{self, Listener, PollInterest, Remote, Socket, TlsSetup, is_icmp};
 
 /// Listens for [`DirectLink`]s.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub struct DirectListener {
     listening: Listening,
     address: Address,
     options: LinkOptions,
+    tls: Option<TlsSetup>,
 }
 
 #[derive(Debug)]
@@ -31,13 +33,16 @@ impl DirectListener {
     ///
     /// # Errors
     /// An option that makes no sense, by its name; an address that is in use or not ours.
-    pub fn bind(address: &Address, options: LinkOptions) -> Result<Self, Error> {
+    pub fn bind(address: &Address, mut options: LinkOptions) -> Result<Self, Error> {
         let server = ServerOptions {
             link: options.clone(),
             ..ServerOptions::default()
         };
         server.validate(address)?;
         options.refuse_threads_work()?;
+        options.validate_listener(address)?;
+        let tls = TlsSetup::server(address, &server)?;
+        options.tls.forget_secrets();
         let (listening, address) = match address {
             Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
                 let listener = transport::listen(address, &server)?;
@@ -45,7 +50,8 @@ impl DirectListener {
                 (Listening::Stream(listener), address)
             }
             Address::Udp { .. } => {
-                let socket = transport::bind_datagram(address, &server)?;
+                // Its membership, if it listens on a group, lasts as long as the socket.
+                let (socket, _) = transport::bind_datagram(address, &server)?;
                 let address = socket.local_address().unwrap_or_else(|| address.clone());
                 (Listening::Datagram(Some(socket)), address)
             }
@@ -54,6 +60,7 @@ impl DirectListener {
             listening,
             address,
             options,
+            tls,
         })
     }
 
@@ -65,12 +72,17 @@ impl DirectListener {
     /// Waits for a peer until the deadline, or without one for ever. Over UDP the peer is whoever sends
     /// the first datagram, and the only one.
     ///
+    /// Over TLS it also waits for the newcomer's handshake, at most `tls.handshake_timeout`: one that fails
+    /// is an error, after which the next may be accepted.
+    ///
     /// # Errors
     /// Not in time; over UDP, that the one peer has come before; or the system's refusal.
     pub fn accept(&mut self, deadline: Option<Instant>) -> Result<DirectLink, Error> {
         match &mut self.listening {
             Listening::Stream(listener) => {
                 let socket = accept_stream(listener, &self.address, deadline)?;
+                let (place, setup) = (("accept on", &self.address), self.tls.as_ref());
+                let socket = secure(socket, setup, place, &self.options, deadline)?;
                 DirectLink::new(&self.address, socket, &self.options)
             }
             Listening::Datagram(socket) => {

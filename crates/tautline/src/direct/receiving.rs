@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(super) struct Receiving {
     end: usize,
     /// The length of the datagram in the buffer.
     datagram_bytes: Option<usize>,
+    /// Whom that is from, where it may be anybody.
+    sender: Option<SocketAddr>,
     /// Datagrams that came before the socket was connected.
     early: VecDeque<Vec<u8>>,
     spin: Spin,
@@ -45,6 +48,7 @@ impl Receiving {
             start: 0,
             end: 0,
             datagram_bytes: None,
+            sender: None,
             early: VecDeque::new(),
             spin: Spin::new(options.spin),
             spins: options.spin > Duration::ZERO,
@@ -63,6 +67,10 @@ impl Receiving {
         let mut counted = self.counted;
         counted.skipped_bytes += self.parser.skipped_bytes();
         counted
+    }
+
+    pub(super) const fn sender(&self) -> Option<SocketAddr> {
+        self.sender
     }
 
     pub(super) const fn spins_given_up(&self) -> u64 {
@@ -159,7 +167,8 @@ impl Receiving {
             match read {
                 Ok(()) => return Ok(()),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {}
+                    // The second is TLS's: something came, but no bytes for us.
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
                     io::ErrorKind::UnexpectedEof => {
                         self.give_up_cut_frame();
                         return Err(sending
@@ -275,6 +284,7 @@ impl Receiving {
         let arrived = sending.socket().recv(room, wait)?;
         if self.datagram {
             self.datagram_bytes = Some(arrived.bytes);
+            self.sender = arrived.from;
             self.counted.truncated += u64::from(arrived.truncated);
         } else if arrived.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

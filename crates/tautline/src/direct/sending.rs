@@ -272,6 +272,8 @@ impl Replies {
             Ok(arrived) if arrived.bytes == 0 => self.their_end = TheirEnd::Ended,
             Ok(arrived) => self.read_ahead.extend_from_slice(&buffer[..arrived.bytes]),
             Err(error) if is_transient(&error) => {}
+            // TLS's own words.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(cause) => self.their_end = TheirEnd::Broken(cause),
         }
     }

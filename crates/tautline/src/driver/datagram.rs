@@ -4,6 +4,7 @@
 //! by expiry, and when the table is full makes room by how long it was silent.
 
 mod liveness;
+mod newcomer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,20 +20,22 @@ use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::Turn;
 use super::{Alive, SHORTAGE_PAUSE};
-use crate::address::Address;
 use crate::channel::{Channel, Drained};
 use crate::handler::{Opened, Reason, Received, Unsent};
-use crate::link::{Link, LinkShared};
+use crate::link::Link;
 use crate::options::ServerOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Remote, is_icmp, plain};
+use crate::transport::{Memberships, Remote, Whom, is_icmp};
+
+pub(crate) use newcomer::Newcomer;
 
 /// The server's socket and its peers.
 pub(crate) struct DatagramDriver {
     server: Arc<ServerShared>,
     channel: Arc<Channel<Outlet, IoHome>>,
     outlet: Arc<Outlet>,
+    memberships: Memberships,
     options: ServerOptions,
     accept: Accept,
     peers: HashMap<Remote, Peer>,
@@ -64,6 +67,8 @@ struct SaysClosed(Arc<ServerShared>);
 
 struct Peer {
     audience: Audience,
+    /// A group never speaks: it does not expire.
+    whom: Whom,
     opened_at: Instant,
     last_receive: Instant,
     /// What came and is handed out together with more, where that was asked for.
@@ -78,16 +83,18 @@ impl DatagramDriver {
     pub(crate) fn new(
         server: Arc<ServerShared>,
         channel: Arc<Channel<Outlet, IoHome>>,
-        outlet: Arc<Outlet>,
+        (outlet, memberships): (Arc<Outlet>, Memberships),
         options: ServerOptions,
         accept: Accept,
     ) -> Self {
+        server.groups_joined(memberships.joined());
         Self {
             _says_closed: SaysClosed(Arc::clone(&server)),
             ended: false,
             server,
             channel,
             outlet,
+            memberships,
             next_expiry: Instant::now(),
             options,
             accept,
@@ -154,6 +161,7 @@ impl DatagramDriver {
                 self.read_turn(turn);
             }
             self.expire(now, turn);
+            self.look_after_groups();
             self.plan_expiry(now, turn);
         }
         self.alarm.rang(now);
@@ -279,7 +287,11 @@ impl DatagramDriver {
             return;
         }
         let bytes = payload.len() as u64;
-        let received = Received { at, truncated };
+        let received = Received {
+            at,
+            truncated,
+            from: None,
+        };
         let told = match &mut peer.gathering {
             None => {
                 let told = peer
@@ -314,45 +326,67 @@ impl DatagramDriver {
             self.server.turned_away();
             return false;
         }
-        let peer_id = self.channel.open_peer();
-        let io = Arc::clone(&turn.io);
-        let address = Address::udp(plain(remote.address));
-        let channel = Arc::clone(&self.channel);
-        let shared = LinkShared::peer_of_shared_queue(io, address.clone(), channel, peer_id);
-        let shared = Arc::new(shared);
         let local = remote.local_address(&self.server.address);
-        shared.set_addresses(local.clone(), Some(address.clone()));
+        let newcomer = Newcomer::new(&turn.io, &self.channel, remote.clone(), local, Whom::Peer);
+        self.admit(newcomer, now, turn)
+    }
+
+    /// Somebody is to be spoken to before he has spoken.
+    pub(crate) fn reach(&mut self, newcomer: Newcomer, turn: &mut Turn) -> Alive {
+        let now = Instant::now();
+        if self.stopping {
+            newcomer.refuse("the server was stopped");
+        } else if self.peers.contains_key(&newcomer.remote) {
+            newcomer.refuse("it is a peer already");
+        } else if self.peers.len() >= self.options.connection_limit && !self.replace_one(now, turn)
+        {
+            self.server.turned_away();
+            newcomer.refuse("the server has as many peers as it may");
+        } else {
+            self.admit(newcomer, now, turn);
+        }
+        self.alive(turn)
+    }
+
+    /// Asks the application for the newcomer's handler, and tells it that the peer is open.
+    fn admit(&mut self, newcomer: Newcomer, now: Instant, turn: &mut Turn) -> bool {
+        let shared = Arc::clone(newcomer.link());
         if !self.server.peer_comes(&shared) {
-            self.channel.close_peer(peer_id, Discard::Closed);
             return false;
         }
         let link = Link::uncounted(Arc::clone(&shared));
         let handler = match self.accept.ask(&link) {
             Ok(handler) => handler,
             Err(reason) => {
-                self.channel.close_peer(peer_id, Discard::Closed);
+                newcomer.accepted();
+                self.channel.close_peer(shared.peer, Discard::Closed);
                 self.server.turn_away(&shared, reason);
                 return false;
             }
         };
+        let (remote, whom) = (newcomer.remote.clone(), newcomer.whom);
+        newcomer.accepted();
         self.server.peer_accepted();
         if let Outlet::Shared(_, remotes) = &*self.outlet {
-            remotes.set(peer_id, Some(remote.clone()));
+            remotes.set(shared.peer, Some(remote.clone()));
         }
         shared.set_open();
         self.links.insert(shared.id, remote.clone());
         turn.aliases.push((shared.id, self.server.id));
-        let mut audience = Audience::new(shared, handler);
         let opened = Opened {
+            secured: None,
             generation: 1,
-            local,
-            peer: Some(address),
+            local: link.local_address(),
+            peer: link.peer_address(),
+            credentials: None,
         };
+        let mut audience = Audience::new(shared, handler);
         let told = audience.opened(&opened);
         audience.shared().set_opened_told();
         let told = told.and_then(|()| audience.pressure(self.pressure));
         let peer = Peer {
             audience,
+            whom,
             opened_at: now,
             last_receive: now,
             gathering: Gathering::for_link(self.options.link.batch),
@@ -360,9 +394,9 @@ impl DatagramDriver {
             closing: None,
         };
         self.peers.insert(remote.clone(), peer);
-        self.look_after(remote, now, turn);
+        self.look_after(&remote, now, turn);
         if let Err(Panicked) = told {
-            self.end_peer(remote, Reason::Panicked, turn);
+            self.end_peer(&remote, Reason::Panicked, turn);
         }
         told.is_ok()
     }
@@ -373,7 +407,11 @@ impl DatagramDriver {
             // So a flood of new addresses does not search the table for each.
             return false;
         }
-        let silent = self.peers.iter().min_by_key(|(_, peer)| peer.last_receive);
+        let silent = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.whom == Whom::Peer)
+            .min_by_key(|(_, peer)| peer.last_receive);
         let Some((remote, peer)) = silent else {
             return false;
         };
@@ -391,6 +429,7 @@ impl DatagramDriver {
         let expired: Vec<Remote> = self
             .peers
             .iter()
+            .filter(|(_, peer)| peer.whom == Whom::Peer)
             .filter(|(_, peer)| silent_since(peer) >= self.options.peer_expiry)
             .map(|(remote, _)| remote.clone())
             .collect();
@@ -399,9 +438,24 @@ impl DatagramDriver {
         }
     }
 
+    /// A membership goes with its interface, and comes back with it.
+    fn look_after_groups(&mut self) {
+        if self.memberships.is_empty() {
+            return;
+        }
+        let lost = self.memberships.look_again(self.outlet.socket());
+        self.server.groups_lost(lost);
+        self.server.groups_joined(self.memberships.joined());
+    }
+
     /// Looks eight times in an expiry, so that a peer is gone at most an eighth late.
     fn plan_expiry(&mut self, now: Instant, turn: &mut Turn) {
-        let pause = (self.options.peer_expiry / 8).clamp(EXPIRY_LEAST, EXPIRY_MOST);
+        let most = if self.memberships.is_empty() {
+            EXPIRY_MOST
+        } else {
+            GROUPS_LOOK
+        };
+        let pause = (self.options.peer_expiry / 8).clamp(EXPIRY_LEAST, most);
         self.next_expiry = now + pause;
         turn.set_timer(self.next_expiry, self.server.id);
     }
@@ -529,3 +583,5 @@ const BLOCKS_PER_TURN: usize = 4;
 /// Bounds of the pause between two looks at who has expired.
 const EXPIRY_LEAST: Duration = Duration::from_millis(10);
 const EXPIRY_MOST: Duration = Duration::from_secs(10);
+/// Longest pause between two looks at whether the groups are still joined.
+const GROUPS_LOOK: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
 
+use super::Newcomer;
 use super::audience::contain;
 use super::datagram::DatagramDriver;
 use super::link::LinkStart;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Resume(u64),
     /// Receive on a datagram server's socket.
     Receive(Box<DatagramDriver>),
+    /// A datagram server is to speak first.
+    Reach(u64, Box<Newcomer>),
     /// A server takes no newcomers any more.
     StopServer(u64),
     /// End with the last link.

@@ -29,7 +29,7 @@ use crate::link::LinkShared;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Race, Socket};
+use crate::transport::{Race, Socket, TlsSetup};
 
 use liveness::Liveness;
 use retrying::Comeback;
@@ -39,6 +39,8 @@ pub(crate) struct LinkDriver {
     audience: Audience,
     options: LinkOptions,
     stage: Stage,
+    /// What the handshakes of a client over TLS begin with.
+    tls: Option<TlsSetup>,
     /// A link that reconnects; `None` for one that has one life.
     comeback: Option<Box<Comeback>>,
     /// A name is being looked up.
@@ -76,6 +78,7 @@ pub(crate) struct LinkStart {
     pub(crate) link: Arc<LinkShared>,
     pub(crate) handler: Box<dyn Handler>,
     pub(crate) options: LinkOptions,
+    pub(crate) tls: Option<TlsSetup>,
 }
 
 enum Stage {
@@ -83,6 +86,8 @@ enum Stage {
     Resolving,
     /// Sockets are connecting.
     Connecting(Box<Race>),
+    /// Connected, and TLS is being agreed on.
+    Handshaking(Box<Socket>),
     /// Pauses before the next attempt.
     Retrying,
     Open,
@@ -114,6 +119,7 @@ impl LinkDriver {
     pub(crate) fn connect(start: LinkStart, turn: &mut Turn) -> (u64, Option<Box<Self>>) {
         let id = start.link.id;
         let mut link = Self::new(start.link, start.handler, start.options, Stage::Resolving);
+        link.tls = start.tls;
         let rules = link.options.reconnect;
         link.comeback = rules.map(|rules| Comeback::new(rules, Instant::now()));
         let alive = link.attempt(turn);
@@ -155,6 +161,7 @@ impl LinkDriver {
             gathering: Gathering::for_link(options.batch),
             options,
             stage,
+            tls: None,
             comeback: None,
             looking_up: false,
             generation: None,
@@ -194,6 +201,7 @@ impl LinkDriver {
     pub(crate) fn on_event(&mut self, event: &mio::event::Event, turn: &mut Turn) -> Alive {
         match self.stage {
             Stage::Connecting(_) => return self.go_on_connecting(turn),
+            Stage::Handshaking(_) => return self.go_on_handshaking(turn),
             Stage::Open | Stage::Closing(_) => {}
             Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => {
                 return Alive::Yes;
@@ -210,7 +218,8 @@ impl LinkDriver {
         if event.is_write_closed() && self.is_half_open() {
             return self.peer_gone(turn);
         }
-        if event.is_writable() && self.awaits_room {
+        // Asked for; or TLS has an answer to what came.
+        if (event.is_writable() && self.awaits_room) || self.owes() {
             return self.serve(turn);
         }
         Alive::Yes
@@ -218,6 +227,9 @@ impl LinkDriver {
 
     /// Work was left, or reading goes on after a pause.
     pub(crate) fn carry_on(&mut self, turn: &mut Turn) -> Alive {
+        if matches!(self.stage, Stage::Handshaking(_)) {
+            return self.go_on_handshaking(turn);
+        }
         match self.read_turn(true, turn) {
             Alive::Yes => self.serve(turn),
             Alive::No => Alive::No,
@@ -246,7 +258,9 @@ impl LinkDriver {
                 let reason = reason.clone();
                 self.end(reason, turn)
             }
-            Stage::Resolving | Stage::Connecting(_) if expired => self.connect_timed_out(turn),
+            Stage::Resolving | Stage::Connecting(_) | Stage::Handshaking(_) if expired => {
+                self.connect_timed_out(turn)
+            }
             Stage::Connecting(_) => self.go_on_connecting(turn),
             Stage::Retrying if expired => self.pause_ended(now, turn),
             Stage::Open | Stage::Closing(_) => match self.look_after(now, turn) {
@@ -254,7 +268,11 @@ impl LinkDriver {
                 Alive::Yes => self.serve(turn),
                 Alive::No => Alive::No,
             },
-            Stage::Resolving | Stage::Retrying | Stage::Ending(_) | Stage::Ended => Alive::Yes,
+            Stage::Resolving
+            | Stage::Handshaking(_)
+            | Stage::Retrying
+            | Stage::Ending(_)
+            | Stage::Ended => Alive::Yes,
         }
     }
 
@@ -269,6 +287,12 @@ impl LinkDriver {
     /// Whether the peer has ended its stream and ours goes on.
     fn is_half_open(&self) -> bool {
         matches!(self.stage, Stage::Open) && self.their_side == Side::Ended
+    }
+
+    /// Whether bytes that TLS has encrypted wait for room.
+    fn owes(&self) -> bool {
+        let outlet = self.outlet.as_ref();
+        outlet.is_some_and(|outlet| outlet.socket().owes())
     }
 
     fn is_datagram(&self) -> bool {

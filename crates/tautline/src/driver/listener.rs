@@ -1,23 +1,26 @@
 //! A stream server's listening socket on its I/O thread.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Interest;
 use tautline_session::Outbound;
 
-use super::Alive;
 use super::audience::{Panicked, contain};
+use super::handshake::{HandshakeDriver, HandshakeOver};
 use super::home::IoHome;
 use super::link::LinkDriver;
 use super::turn::Turn;
+use super::{Alive, Entry};
 use crate::channel::Channel;
-use crate::error::Refusal;
+use crate::error::{Error, Refusal};
 use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
 use crate::options::ServerOptions;
+use crate::secured::TlsCounters;
 use crate::server::ServerShared;
-use crate::transport::{Socket, is_shortage};
+use crate::transport::{Listener, Socket, TlsSetup, is_shortage};
 
 /// The application's word on a newcomer: its handler, or why not.
 pub(crate) struct Accept(Box<AcceptFn>);
@@ -29,6 +32,10 @@ pub(crate) struct ListenerDriver {
     server: Arc<ServerShared>,
     options: ServerOptions,
     accept: Accept,
+    /// What the handshakes of a TLS server begin with.
+    tls: Option<TlsSetup>,
+    /// Newcomers in their handshake: these count as connections.
+    handshakes: HashSet<u64>,
     /// The kernel tells of newcomers.
     watched: bool,
     /// Out of descriptors: not before this.
@@ -37,11 +44,18 @@ pub(crate) struct ListenerDriver {
 }
 
 impl ListenerDriver {
-    pub(crate) fn new(server: Arc<ServerShared>, options: ServerOptions, accept: Accept) -> Self {
+    pub(crate) fn new(
+        server: Arc<ServerShared>,
+        options: ServerOptions,
+        accept: Accept,
+        tls: Option<TlsSetup>,
+    ) -> Self {
         Self {
             server,
             options,
             accept,
+            tls,
+            handshakes: HashSet::new(),
             watched: false,
             retry_at: None,
             pause: FIRST_PAUSE,
@@ -56,6 +70,12 @@ impl ListenerDriver {
     pub(crate) fn abort_server(&self) -> Alive {
         self.server.abort_all();
         Alive::Yes
+    }
+
+    /// The server was stopped: newcomers in their handshake go with it.
+    pub(crate) fn stop(&mut self, turn: &mut Turn) -> Alive {
+        turn.gone.extend(self.handshakes.drain());
+        Alive::No
     }
 
     /// Starts to accept. `None` if it was closed meanwhile.
@@ -73,14 +93,14 @@ impl ListenerDriver {
             return Alive::No;
         }
         for _ in 0..ACCEPTS_PER_TURN {
-            let accepted = match &*self.server.listener() {
-                Some(listener) => listener.accept(),
-                None => return Alive::No,
+            let accepted = self.server.listener().as_ref().map(Listener::accept);
+            let Some(accepted) = accepted else {
+                return self.stop(turn);
             };
             match accepted {
                 Ok(socket) => {
                     self.pause = FIRST_PAUSE;
-                    self.welcome(socket, turn);
+                    self.meet(socket, turn);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Alive::Yes;
@@ -113,12 +133,48 @@ impl ListenerDriver {
         Alive::Yes
     }
 
-    fn welcome(&mut self, socket: Socket, turn: &mut Turn) {
-        if self.server.live() >= self.options.connection_limit {
+    /// A newcomer. Over TLS it has to do its handshake first.
+    fn meet(&mut self, mut socket: Socket, turn: &mut Turn) {
+        if self.server.live() + self.handshakes.len() >= self.options.connection_limit {
             // The newcomer pays: its socket is closed here.
             self.server.turned_away();
             return;
         }
+        let Some(tls) = &self.tls else {
+            return self.welcome(socket, turn);
+        };
+        let peer = socket.peer_address();
+        let peer = peer.unwrap_or_else(|| self.server.address.clone());
+        let begun = socket
+            .secure(tls, Arc::new(TlsCounters::default()))
+            .map_err(|cause| Error::io("accept", &peer, cause))
+            .and_then(|()| {
+                HandshakeDriver::start(self.id(), socket, peer, &self.options.link, turn)
+            });
+        match begun {
+            Ok(newcomer) => {
+                let id = newcomer.id();
+                self.handshakes.insert(id);
+                turn.newcomers
+                    .push((id, Entry::Handshake(Box::new(newcomer))));
+            }
+            Err(error) => self.server.handshake_failed(error),
+        }
+    }
+
+    /// A newcomer has done its handshake, or failed to.
+    pub(super) fn handshake_over(&mut self, over: HandshakeOver, turn: &mut Turn) {
+        self.handshakes.remove(&over.id);
+        match over.outcome {
+            Ok(socket) => {
+                self.server.handshake_done();
+                self.welcome(socket, turn);
+            }
+            Err(error) => self.server.handshake_failed(error),
+        }
+    }
+
+    fn welcome(&mut self, socket: Socket, turn: &mut Turn) {
         let Ok(shared) = contain(|| self.make_link(&socket, turn)) else {
             // The user's own framing panicked when it was asked how much it adds.
             self.server.turned_away();
@@ -137,7 +193,7 @@ impl ListenerDriver {
         let server = Arc::clone(&self.server);
         let driven = LinkDriver::accepted(shared, handler, options, server, socket, turn);
         if let Some(link) = driven {
-            turn.newcomers.push((id, link));
+            turn.newcomers.push((id, Entry::Link(link)));
         }
     }
 
@@ -155,6 +211,11 @@ impl ListenerDriver {
         let address = peer.clone().unwrap_or_else(|| self.server.address.clone());
         let shared = LinkShared::new(id, address, io, channel, false);
         shared.set_addresses(socket.local_address(), peer);
+        shared.set_credentials(socket.peer_credentials());
+        shared.set_secured(socket.secured());
+        if let Some(counters) = socket.tls_counters() {
+            shared.count_tls(counters);
+        }
         Arc::new(shared)
     }
 }

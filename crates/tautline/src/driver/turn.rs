@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
+use super::Entry;
+use super::handshake::HandshakeOver;
 use super::home::IoShared;
-use super::link::LinkDriver;
 use super::timers::Timers;
 
 /// The thread's registry, read buffer, timers, and the lists of what is to be done next.
@@ -17,16 +18,20 @@ pub(crate) struct Turn {
     pub(crate) io: Arc<IoShared>,
     /// The one read buffer of the thread.
     pub(crate) buffer: Vec<u8>,
-    /// Peers that a listener accepted in this turn.
-    pub(crate) newcomers: Vec<(u64, Box<LinkDriver>)>,
+    /// Peers that a listener accepted in this turn, or whose handshake begins.
+    pub(crate) newcomers: Vec<(u64, Entry)>,
+    /// Handshakes that ended, for their listeners.
+    pub(super) handshakes_over: Vec<HandshakeOver>,
     /// New peers of a datagram server: the link's id, and the server's.
     pub(crate) aliases: Vec<(u64, u64)>,
-    /// Peers of a datagram server that ended.
+    /// Peers of a datagram server that ended, and newcomers whose server was stopped.
     pub(crate) gone: Vec<u64>,
     registry: Registry,
     ready: Vec<u64>,
     spare_ready: Vec<u64>,
     pub(super) timers: Timers,
+    /// How many handshakes may still go on in this turn.
+    handshakes_left: usize,
 }
 
 impl Turn {
@@ -40,12 +45,14 @@ impl Turn {
             io,
             buffer: vec![0; read_buffer_bytes],
             newcomers: Vec::new(),
+            handshakes_over: Vec::new(),
             aliases: Vec::new(),
             gone: Vec::new(),
             registry,
             ready: Vec::new(),
             spare_ready: Vec::new(),
             timers,
+            handshakes_left: HANDSHAKES_PER_TURN,
         })
     }
 
@@ -89,6 +96,18 @@ impl Turn {
         self.timers.add(at, id);
     }
 
+    /// A new turn, of which everything may have its share again.
+    pub(super) const fn begins(&mut self) {
+        self.handshakes_left = HANDSHAKES_PER_TURN;
+    }
+
+    /// Whether one more handshake may go on in this turn, which counts as one.
+    pub(super) const fn may_compute(&mut self) -> bool {
+        let may = self.handshakes_left > 0;
+        self.handshakes_left = self.handshakes_left.saturating_sub(1);
+        may
+    }
+
     /// Who is ready, once each: an entry that reads and writes much asks for it twice in a turn, and
     /// would otherwise have twice as many turns as before, each time. Give the list back when it is
     /// done: so turns allocate nothing.
@@ -117,3 +136,7 @@ impl Turn {
         self.timers.set_alarm()
     }
 }
+
+/// Handshakes that go on before the open links have their turn: each computes for a few tenths of a
+/// millisecond.
+const HANDSHAKES_PER_TURN: usize = 16;

@@ -97,6 +97,7 @@ impl Link {
                     received: Received {
                         at: Instant::now(),
                         truncated: false,
+                        from: None,
                     },
                     generation: 1,
                 };

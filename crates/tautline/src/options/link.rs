@@ -7,7 +7,7 @@ use tautline_session::{
     Reconnect, Strategy, Tally,
 };
 
-use super::{Batch, Keepalive, non_zero, queue_bytes, reconnect, validate_spin};
+use super::{Batch, Keepalive, Multicast, Tls, non_zero, queue_bytes, reconnect, validate_spin};
 use crate::address::Address;
 use crate::error::Error;
 use crate::transport::{self, DATAGRAM_LIMIT_BYTES};
@@ -161,6 +161,28 @@ pub struct LinkOptions {
     /// Default `None`. Raise it for UDP in bursts, which a small buffer drops. Refused where the
     /// kernel grants less (`net.core.rmem_max`) or more than was asked.
     pub receive_buffer_bytes: Option<usize>,
+    /// `SO_BROADCAST`: leave to send to a broadcast address, where everybody in a network is meant.
+    ///
+    /// Default false: the kernel does not send there, so that nobody does by mistake, and a link to one
+    /// is refused with this option's name. Whether an address is one, our own routes say: that of a
+    /// network behind a router needs no leave, and is taken for a host. UDP over IPv4 only.
+    pub broadcast: bool,
+    /// Whether a UDP link hears whoever sends to it, and not its peer alone. Each message then says
+    /// [`from`](crate::Received::from) whom it came.
+    ///
+    /// Default false: the socket is connected, the kernel passes on nothing of strangers, and the
+    /// network's word about the peer is an [`Event::Unreachable`](crate::Event::Unreachable). True for
+    /// peers that answer from another port or address than they were asked on, such as TFTP servers.
+    /// Then anybody can answer, and the network's word is not heard. A link to a group or a broadcast
+    /// address is so whatever this says: no answer ever comes from there. UDP only; a server refuses
+    /// it.
+    pub unconnected: bool,
+    /// How datagrams to a multicast group leave. UDP only, and only to a group or in the options of a
+    /// server.
+    ///
+    /// Default: by the interface that the routes choose, not beyond this network, and to members on
+    /// this machine too.
+    pub multicast: Multicast,
     /// How long one attempt to connect may take, from looking a name up to the last of its addresses.
     ///
     /// Default 5 s; left alone, the kernel would try for over two minutes. Less on a local network. A
@@ -206,6 +228,10 @@ pub struct LinkOptions {
     ///
     /// [`IoOptions::spin`]: crate::IoOptions::spin
     pub spin: Duration,
+    /// TLS: whom this side trusts, and what it shows of itself. Only on `tls://` addresses.
+    ///
+    /// Default: the system's roots, no certificate of our own.
+    pub tls: Tls,
 }
 
 impl Default for LinkOptions {
@@ -229,10 +255,14 @@ impl Default for LinkOptions {
             tcp_nodelay: true,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
+            broadcast: false,
+            unconnected: false,
+            multicast: Multicast::default(),
             connect_timeout: Duration::from_secs(5),
             reconnect: None,
             on_loss: OnLoss::Discard,
             spin: Duration::ZERO,
+            tls: Tls::default(),
         }
     }
 }
@@ -246,6 +276,7 @@ impl LinkOptions {
         self.validate_limits()?;
         self.validate_max_queue_delay(address)?;
         self.validate_liveness(address)?;
+        self.validate_datagrams(address)?;
         buffer("send_buffer_bytes", self.send_buffer_bytes)?;
         buffer("receive_buffer_bytes", self.receive_buffer_bytes)?;
         if self.connect_timeout.is_zero() {
@@ -255,6 +286,7 @@ impl LinkOptions {
             ));
         }
         reconnect::validate(self, address)?;
+        self.tls.validate(address)?;
         validate_spin(self.spin)
     }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use super::{LinkOptions, non_zero, queue_bytes};
+use super::{ClientCertificates, LinkOptions, MulticastGroup, non_zero, queue_bytes};
 use crate::address::{Address, UdsName};
 use crate::error::Error;
 
@@ -13,7 +13,7 @@ pub struct ServerOptions {
     /// Options of every peer's link. `connect_timeout` and `spin` have no use here, `reconnect` is
     /// refused.
     pub link: LinkOptions,
-    /// Most peers at one time.
+    /// Most peers at one time, those in a TLS handshake among them.
     ///
     /// Default 1,024. One more is turned away and counted; over UDP the peer that has been silent
     /// longest makes room, but never one active within a second. Newcomers are accepted 64 at a time,
@@ -28,12 +28,37 @@ pub struct ServerOptions {
     ///
     /// Default 60 s.
     pub peer_expiry: Duration,
+    /// Multicast groups that it joins, any number and on any interface. UDP only.
+    ///
+    /// Default none. A join that fails fails the start. Listen on `0.0.0.0` or `[::]`, and the port
+    /// hears its groups and what is sent to this machine alone; or on a group's own address, which is
+    /// joined by that, on `link.multicast.interface` unless it is named here: then only that group
+    /// comes. Servers and programs on a group's own address share its port, and each gets every
+    /// datagram; any other port belongs to one server, unless all ask for `reuse_port`. No socket hears
+    /// groups that only another has joined.
+    ///
+    /// A membership goes with its interface. The server tries to join again every second, by the name
+    /// or address given; [`groups_joined`](crate::ServerStatistics::groups_joined) and
+    /// [`groups_lost`](crate::ServerStatistics::groups_lost) tell. An interface that is merely down
+    /// keeps it.
+    pub groups: Vec<MulticastGroup>,
     /// Permission bits of a Unix socket's file, such as `0o660`; it is never open to more than
     /// these, not for a moment, and the umask takes nothing away.
     ///
     /// Default `None`: what the umask of the process leaves. Only for `uds:///PATH`: abstract names
     /// have no file and are open to everybody.
     pub uds_mode: Option<u32>,
+    /// The user that a Unix socket's file is to belong to, as a number. Nobody can connect before it
+    /// does.
+    ///
+    /// Default `None`: the user that this process runs as. Giving a file away takes privileges
+    /// (`CAP_CHOWN`); refused, the server does not start. Only for `uds:///PATH`.
+    pub uds_owner: Option<u32>,
+    /// The group that a Unix socket's file is to belong to, as a number; likewise.
+    ///
+    /// Default `None`: this process's. Together with a `uds_mode` of `0o660`, its members can connect
+    /// and nobody else. Without privileges it may be any group that this process belongs to.
+    pub uds_group: Option<u32>,
     /// `SO_REUSEPORT`: whether other servers of this user may listen on the same port, if they ask for
     /// it too. TCP and UDP only.
     ///
@@ -48,6 +73,11 @@ pub struct ServerOptions {
     /// Default false: `[::]` takes IPv4 too, whatever the system's setting, and such a peer's address
     /// is told as plain IPv4. True where another server has `0.0.0.0` with the same port.
     pub v6_only: bool,
+    /// Whether clients of a `tls://` server have to show a certificate; it is checked against
+    /// `link.tls.roots`.
+    ///
+    /// Default [`ClientCertificates::None`]: anybody may connect. Required is mutual TLS.
+    pub client_certificates: ClientCertificates,
 }
 
 impl Default for ServerOptions {
@@ -57,9 +87,13 @@ impl Default for ServerOptions {
             connection_limit: 1024,
             total_queue_limit_bytes: 256 * 1024 * 1024,
             peer_expiry: Duration::from_secs(60),
+            groups: Vec::new(),
             uds_mode: None,
+            uds_owner: None,
+            uds_group: None,
             reuse_port: false,
             v6_only: false,
+            client_certificates: ClientCertificates::None,
         }
     }
 }
@@ -88,8 +122,13 @@ impl ServerOptions {
                 "0 would forget every peer at once",
             ));
         }
+        self.link.refuse_unconnected()?;
+        self.validate_groups(address)?;
+        self.link
+            .tls
+            .validate_server(self.client_certificates, address)?;
         self.validate_sharing(address)?;
-        self.validate_uds_mode(address)
+        self.validate_uds_file(address)
     }
 
     fn validate_sharing(&self, address: &Address) -> Result<(), Error> {
@@ -110,27 +149,45 @@ impl ServerOptions {
         Ok(())
     }
 
-    fn validate_uds_mode(&self, address: &Address) -> Result<(), Error> {
-        let Some(mode) = self.uds_mode else {
+    fn validate_uds_file(&self, address: &Address) -> Result<(), Error> {
+        let asked = [
+            ("uds_mode", self.uds_mode),
+            ("uds_owner", self.uds_owner),
+            ("uds_group", self.uds_group),
+        ];
+        let Some((name, _)) = asked.into_iter().find(|(_, value)| value.is_some()) else {
             return Ok(());
         };
-        match address {
-            Address::Uds(UdsName::Path(_)) if mode > 0o777 => Err(Error::option(
-                "uds_mode",
-                format!("{mode:#o} has more than permission bits, the most is 0o777"),
-            )),
-            Address::Uds(UdsName::Path(_)) => Ok(()),
-            Address::Uds(UdsName::Abstract(_)) => Err(Error::option(
-                "uds_mode",
-                "an abstract name has no file that could have a mode",
-            )),
+        let why = match address {
+            Address::Uds(UdsName::Path(_)) => return self.validate_uds_values(),
+            Address::Uds(UdsName::Abstract(_)) => "an abstract name has no file".to_owned(),
             Address::Tcp { .. }
             | Address::Udp { .. }
             | Address::Tls { .. }
-            | Address::Serial(_) => Err(Error::option(
-                "uds_mode",
-                format!("{} has no file that could have a mode", address.scheme()),
-            )),
+            | Address::Serial(_) => format!("{} has no file", address.scheme()),
+        };
+        let what = if name == "uds_mode" {
+            "that could have a mode"
+        } else {
+            "that could belong to anybody"
+        };
+        Err(Error::option(name, format!("{why} {what}")))
+    }
+
+    fn validate_uds_values(&self) -> Result<(), Error> {
+        if let Some(mode) = self.uds_mode.filter(|mode| *mode > 0o777) {
+            let why = format!("{mode:#o} has more than permission bits, the most is 0o777");
+            return Err(Error::option("uds_mode", why));
         }
+        for (name, id) in [("uds_owner", self.uds_owner), ("uds_group", self.uds_group)] {
+            if id == Some(u32::MAX) {
+                let why = format!(
+                    "{} is nobody's number; leave it out to change nothing",
+                    u32::MAX
+                );
+                return Err(Error::option(name, why));
+            }
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use tautline_session::Outbound;
 
 use super::{ServerShared, ServerSocket};
+use crate::error::Error;
+use crate::secured::TlsStatistics;
 use crate::statistics::LinkStatistics;
 
 /// What a server has counted over all the peers it ever had.
@@ -23,12 +25,33 @@ pub struct ServerStatistics {
     pub accept_shortages: u64,
     /// Times that accepting failed for any other reason; tried again after a pause.
     pub accept_failures: u64,
+    /// Multicast groups that a UDP server has joined now, of [`groups`](crate::ServerOptions::groups)
+    /// and that which it listens on. Fewer than it was given: an interface is gone.
+    pub groups_joined: usize,
+    /// Times that a group was lost with its interface, or that the routes chose another.
+    pub groups_lost: u64,
+    /// The handshakes of a TLS server's newcomers.
+    pub handshakes: HandshakeStatistics,
     /// Calls of [`Server::broadcast`](crate::Server::broadcast) and `broadcast_except`.
     pub broadcasts: u64,
     /// Messages that peers took from broadcasts; these are among `peers.sending.accepted`.
     pub broadcasts_accepted: u64,
     /// Messages from broadcasts that peers did not take, for whatever cause.
     pub broadcasts_refused: u64,
+}
+
+/// What became of newcomers before a TLS server got to know them.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct HandshakeStatistics {
+    /// Handshakes that were completed: what the accept callback was asked about.
+    pub completed: u64,
+    /// Those that failed: certificates that are not trusted, peers that do not speak TLS or went away.
+    pub failed: u64,
+    /// Those that were cut off after [`handshake_timeout`](crate::Tls::handshake_timeout).
+    pub timed_out: u64,
+    /// Why the last one came to nothing, and from where it came.
+    pub last_failure: Option<Error>,
 }
 
 impl ServerShared {
@@ -49,6 +72,9 @@ impl ServerShared {
             turned_away: self.turned_away.load(Ordering::Relaxed),
             accept_shortages: self.accept_shortages.load(Ordering::Relaxed),
             accept_failures: self.accept_failures.load(Ordering::Relaxed),
+            groups_joined: self.groups_joined.load(Ordering::Relaxed),
+            groups_lost: self.groups_lost.load(Ordering::Relaxed),
+            handshakes: state.handshakes.clone(),
             ..ServerStatistics::default()
         };
         self.broadcasts.tell(&mut statistics);
@@ -62,5 +88,6 @@ impl LinkStatistics {
         self.sending.merge(&other.sending);
         self.receiving.add(&other.receiving);
         self.connections.add(other.connections);
+        TlsStatistics::add(&mut self.tls, other.tls);
     }
 }

@@ -77,8 +77,23 @@ pub(crate) fn sendmsg_from(
 }
 
 /// `recvfrom(2)`. With `MSG_TRUNC` the count is the datagram's real length.
-#[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn recvfrom(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: c_int,
+) -> io::Result<(usize, SockAddr)> {
+    loop {
+        match recvfrom_once(fd, buffer, flags) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// `recvfrom(2)`, tried once: a signal handler makes it `Interrupted`, as for
+/// [`recv_once`](super::socket::recv_once).
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn recvfrom_once(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
     flags: c_int,
@@ -87,16 +102,14 @@ pub(crate) fn recvfrom(
     // which holds any address, and the kernel sets both.
     unsafe {
         SockAddr::try_init(|address, length| {
-            super::retry(|| {
-                libc::recvfrom(
-                    fd.as_raw_fd(),
-                    buffer.as_mut_ptr().cast(),
-                    buffer.len(),
-                    flags,
-                    address.cast(),
-                    length,
-                )
-            })
+            super::result(libc::recvfrom(
+                fd.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                flags,
+                address.cast(),
+                length,
+            ))
         })
     }
 }
@@ -138,6 +151,18 @@ pub(crate) fn set_ip_pktinfo(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// `setsockopt(IPPROTO_IPV6, IPV6_RECVPKTINFO)`: the same with every IPv6 datagram.
 pub(crate) fn set_ipv6_recvpktinfo(fd: BorrowedFd<'_>) -> io::Result<()> {
     super::socket::setsockopt_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
+}
+
+/// `setsockopt(IPPROTO_IP, IP_MULTICAST_IF)` by the interface's number; 0 leaves it to the routes.
+pub(crate) fn set_ip_multicast_if(fd: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    let nowhere = libc::in_addr { s_addr: 0 };
+    let chosen = libc::ip_mreqn {
+        imr_multiaddr: nowhere,
+        imr_address: nowhere,
+        imr_ifindex: c_int::try_from(interface)
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?,
+    };
+    super::socket::setsockopt(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &chosen)
 }
 
 /// Room for control messages. It has to be aligned as their header is.

@@ -123,24 +123,57 @@ pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
 }
 
 /// `setsockopt(2)` of an int.
-#[expect(unsafe_code, reason = "libc call")]
 pub(super) fn setsockopt_int(
     fd: BorrowedFd<'_>,
     level: c_int,
     option: c_int,
     value: c_int,
 ) -> io::Result<()> {
-    // SAFETY: the value is an int of the length that is passed.
+    setsockopt(fd, level, option, &value)
+}
+
+/// `setsockopt(2)` of a value that is laid out as the kernel wants it.
+#[expect(unsafe_code, reason = "libc call")]
+pub(super) fn setsockopt<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads no more than the length of `value`, which is passed.
     super::retry(|| unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             level,
             option,
-            ptr::from_ref(&value).cast(),
-            size_of::<c_int>() as libc::socklen_t,
+            ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
         ) as isize
     })?;
     Ok(())
+}
+
+/// `getsockopt(SO_PEERCRED)`: who was at the other end of a Unix socket when it connected or began to
+/// listen.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn peercred(fd: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let mut told = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `told` has the length that is passed.
+    super::retry(|| unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            ptr::from_mut(&mut told).cast(),
+            &mut length,
+        ) as isize
+    })?;
+    Ok(told)
 }
 
 #[expect(

@@ -64,7 +64,9 @@ fn set_sharing(socket: &Socket, local: SocketAddr, options: &ServerOptions) -> i
     match socket.kind() {
         // Connections of an earlier server may still be in TIME_WAIT.
         Kind::Tcp | Kind::Tls => unbound.set_reuse_address(true)?,
-        // On UDP the same option would let a second server take the datagrams of the first.
+        // Every member of a group gets each datagram, and to a group's address nothing else comes.
+        Kind::Udp if local.ip().is_multicast() => unbound.set_reuse_address(true)?,
+        // Elsewhere on UDP it would let a second server take the datagrams of the first.
         Kind::Udp | Kind::Uds | Kind::Serial => {}
     }
     if options.reuse_port {

@@ -1,14 +1,19 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef};
 
+use super::tls::{TlsSetup, TlsStream};
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
+use crate::handler::Credentials;
+use crate::secured::{Secured, TlsCounters};
+use crate::statistics::SocketBuffers;
 use crate::sys;
 
 /// A connected socket of any kind, or a UDP socket that serves many peers.
@@ -20,6 +25,11 @@ pub(crate) struct Socket {
     kind: Kind,
     /// Whether datagrams come with the local address they were sent to.
     tells_local_end: bool,
+    /// Where a datagram socket that hears anybody sends: it is not connected.
+    target: Option<SocketAddr>,
+    /// The session of a TLS socket, from the start of its handshake. Without one nothing is sent or
+    /// received on such a socket: it never speaks plain text.
+    tls: Option<Box<TlsStream>>,
 }
 
 /// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
@@ -36,6 +46,8 @@ pub(crate) struct Arrived {
     pub(crate) bytes: usize,
     /// The datagram was longer than the buffer, and the rest is gone.
     pub(crate) truncated: bool,
+    /// Who sent it, where that may be anybody.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 /// What to wait for.
@@ -60,6 +72,8 @@ impl Socket {
             fd,
             kind,
             tells_local_end: false,
+            target: None,
+            tls: None,
         }
     }
 
@@ -81,13 +95,26 @@ impl Socket {
         self.tells_local_end = true;
     }
 
+    pub(super) fn set_target(&mut self, target: SocketAddr) {
+        self.target = Some(target);
+    }
+
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Sends header and payload in one call; a stream may take only some of the bytes.
+    ///
+    /// A TLS socket never waits here.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
+        if let Some(tls) = self.session() {
+            return tls.send(self, header, payload);
+        }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
+        if let Some(target) = self.target {
+            // Datagrams have no header: they are framed by nature.
+            return sys::datagram::sendto(self.as_fd(), payload, target, flags);
+        }
         if header.is_empty() {
             return sys::socket::send(self.as_fd(), payload, flags);
         }
@@ -102,14 +129,34 @@ impl Socket {
     ///
     /// A signal handler ends a wait with `WouldBlock`, as the
     /// [receive timeout](Self::set_receive_timeout) does: whoever has a deadline looks at it then.
+    ///
+    /// `Interrupted` means on a TLS socket that something came which holds nothing to read, and that
+    /// more may be there.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        if self.target.is_some() {
+            return match self.recv_from_anybody(buffer, wait) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result,
+            };
+        }
+        if let Some(tls) = self.session() {
+            return tls.recv(self, buffer, wait);
+        }
+        let room = buffer.len();
+        self.recv_unsecured(buffer, wait)
+            .map(|bytes| Arrived::new(bytes, room))
+    }
+
+    /// What the kernel has, as it is.
+    pub(super) fn recv_unsecured(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         // On a datagram MSG_TRUNC asks for its real length; on TCP it would throw bytes away.
         let flags = match self.kind {
             Kind::Tcp | Kind::Tls | Kind::Uds | Kind::Serial => wait.flag(),
             Kind::Udp => wait.flag() | libc::MSG_TRUNC,
         };
-        let room = buffer.len();
-        let received = match wait {
+        match wait {
             Wait::No => sys::socket::recv(self.as_fd(), buffer, flags),
             Wait::Block => match sys::socket::recv_once(self.as_fd(), buffer, flags) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -117,12 +164,68 @@ impl Socket {
                 }
                 result => result,
             },
-        };
-        received.map(|bytes| Arrived::new(bytes, room))
+        }
+    }
+
+    /// Begins a TLS session: from here on this socket speaks nothing else.
+    pub(crate) fn secure(
+        &mut self,
+        setup: &TlsSetup,
+        counters: Arc<TlsCounters>,
+    ) -> io::Result<()> {
+        self.tls = Some(Box::new(setup.begin(counters)?));
+        Ok(())
+    }
+
+    /// Goes on with the TLS handshake as far as that needs no wait; whether it is done. At once where
+    /// there is none.
+    ///
+    /// Not done, it goes on when the socket is readable, or where it [owes](Self::owes) writable.
+    pub(crate) fn handshake(&self) -> io::Result<bool> {
+        self.session().map_or(Ok(true), |tls| tls.handshake(self))
+    }
+
+    /// What the TLS handshake came to.
+    pub(crate) fn secured(&self) -> Option<Secured> {
+        self.session()?.secured()
+    }
+
+    /// What TLS counts here.
+    pub(crate) fn tls_counters(&self) -> Option<Arc<TlsCounters>> {
+        self.session().map(|tls| Arc::clone(tls.counters()))
+    }
+
+    /// Whether bytes that are sent wait in this process for room in the kernel: only those that TLS has
+    /// encrypted already do.
+    pub(crate) fn owes(&self) -> bool {
+        self.session().is_some_and(|tls| tls.owes())
+    }
+
+    /// Writes such bytes, as far as the kernel takes them; whether none are left.
+    pub(crate) fn flush_owed(&self) -> io::Result<bool> {
+        self.session().map_or(Ok(true), |tls| tls.flush_owed(self))
+    }
+
+    #[inline]
+    fn session(&self) -> Option<&TlsStream> {
+        let plain = self.tls.is_none() && self.kind == Kind::Tls;
+        assert!(!plain, "a TLS socket is secured before it is used");
+        self.tls.as_deref()
     }
 
     /// Ends our side: the peer reads the end of the stream once it has read the rest.
-    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+    ///
+    /// TLS says goodbye first, which may have to wait for room: then this says false, and
+    /// [`flush_owed`](Self::flush_owed) ends it.
+    pub(crate) fn shutdown_write(&self) -> io::Result<bool> {
+        match self.session() {
+            Some(tls) => tls.say_goodbye(self),
+            None => self.shutdown_write_unsecured().map(|()| true),
+        }
+    }
+
+    /// Ends our side of what the kernel has.
+    pub(super) fn shutdown_write_unsecured(&self) -> io::Result<()> {
         SockRef::from(&self.fd).shutdown(Shutdown::Write)
     }
 
@@ -133,14 +236,18 @@ impl Socket {
     }
 
     /// What the kernel still holds of what was written: on TCP, bytes that the peer's kernel has
-    /// not acknowledged.
+    /// not acknowledged. With TLS they are encrypted ones, and those that wait here are among them.
     ///
     /// Unix and UDP sockets count buffers with their bookkeeping, not bytes. There only zero means
     /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure.
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
         let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
         match self.kind {
-            Kind::Tcp | Kind::Tls => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Tls => {
+                let pending = self.session().map_or(0, |tls| tls.pending_bytes());
+                Some(held.saturating_sub(tcp::unacknowledged_fin(self)) + pending)
+            }
             Kind::Serial => Some(held),
             Kind::Uds | Kind::Udp => (held == 0).then_some(0),
         }
@@ -159,8 +266,12 @@ impl Socket {
         self.to_address(SockRef::from(&self.fd).local_addr())
     }
 
-    /// The peer's end. `None` for a Unix socket without a name, and when there is no peer.
+    /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
+    /// name, and when there is no peer.
     pub(crate) fn peer_address(&self) -> Option<Address> {
+        if let Some(target) = self.target {
+            return Some(Address::udp(target));
+        }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }
 
@@ -175,8 +286,40 @@ impl Socket {
         }
     }
 
+    /// Who is at the other end of a Unix socket.
+    pub(crate) fn peer_credentials(&self) -> Option<Credentials> {
+        match self.kind {
+            Kind::Uds => sys::socket::peercred(self.as_fd()).ok().map(Into::into),
+            Kind::Tcp | Kind::Tls | Kind::Udp | Kind::Serial => None,
+        }
+    }
+
+    /// What the kernel has granted; it reports twice that (`socket(7)`).
+    pub(crate) fn buffers(&self) -> Option<SocketBuffers> {
+        let socket = SockRef::from(&self.fd);
+        Some(SocketBuffers {
+            send_bytes: socket.send_buffer_size().ok()? / 2,
+            receive_bytes: socket.recv_buffer_size().ok()? / 2,
+        })
+    }
+
     /// Waits until something asked for is ready, or the deadline; without one, for ever.
     pub(crate) fn wait_ready(
+        &self,
+        interest: PollInterest,
+        deadline: Option<Instant>,
+    ) -> io::Result<PollReady> {
+        if interest.read && self.tls.as_ref().is_some_and(|tls| tls.has_news()) {
+            return Ok(PollReady {
+                read: true,
+                write: false,
+            });
+        }
+        self.poll_kernel(interest, deadline)
+    }
+
+    /// The same, of the kernel alone.
+    pub(super) fn poll_kernel(
         &self,
         interest: PollInterest,
         deadline: Option<Instant>,
@@ -218,7 +361,7 @@ impl Socket {
 }
 
 impl Wait {
-    fn flag(self) -> libc::c_int {
+    pub(super) fn flag(self) -> libc::c_int {
         match self {
             Self::No => libc::MSG_DONTWAIT,
             Self::Block => 0,
@@ -227,11 +370,19 @@ impl Wait {
 }
 
 impl Arrived {
+    /// What came before, and no more.
+    pub(crate) const NOTHING: Self = Self {
+        bytes: 0,
+        truncated: false,
+        from: None,
+    };
+
     /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
     pub(super) fn new(bytes: usize, room: usize) -> Self {
         Self {
             bytes: bytes.min(room),
             truncated: bytes > room,
+            from: None,
         }
     }
 }

@@ -1,15 +1,22 @@
 //! What only UDP does: one socket for many peers, and errors that end nothing.
 
+mod connect;
+mod groups;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use socket2::{Domain, SockRef};
 
-use super::{Arrived, Kind, Socket, configure, inet, resolve};
+use super::{Arrived, Kind, Socket, Wait, configure, inet, plain, resolve};
 use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys::datagram::{self, Control, LocalEnd};
+
+pub(super) use connect::connect;
+pub(crate) use connect::{Whom, reach};
+pub(crate) use groups::Memberships;
 
 /// A peer of a UDP server: its address, and the address of ours that it asks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,8 +30,11 @@ pub(crate) struct Remote {
     pub(crate) interface: u32,
 }
 
-/// A UDP socket that serves many peers.
-pub(crate) fn bind_datagram(address: &Address, options: &ServerOptions) -> Result<Socket, Error> {
+/// A UDP socket that serves many peers, and the groups that it has joined.
+pub(crate) fn bind_datagram(
+    address: &Address,
+    options: &ServerOptions,
+) -> Result<(Socket, Memberships), Error> {
     address.validate()?;
     let Address::Udp { host, port } = address else {
         let why = "only udp has datagrams";
@@ -40,18 +50,31 @@ pub(crate) fn bind_datagram(address: &Address, options: &ServerOptions) -> Resul
     })
 }
 
-fn bind_at(address: &Address, local: SocketAddr, options: &ServerOptions) -> Result<Socket, Error> {
+fn bind_at(
+    address: &Address,
+    local: SocketAddr,
+    options: &ServerOptions,
+) -> Result<(Socket, Memberships), Error> {
     let failed = |step| move |cause| Error::listen(step, address, cause);
+    let groups = groups::to_join(local, options)?;
+    let local = groups::bindable(local, &groups).map_err(failed("bind"))?;
     let mut socket =
         Socket::create(Kind::Udp, Domain::for_address(local)).map_err(failed("socket"))?;
     configure(&socket, address, &options.link)?;
+    groups::hear_joined_only(&socket, local).map_err(failed("setsockopt"))?;
+    groups::send_by(&socket, local, &options.link.multicast)
+        .map_err(|cause| groups::no_interface(address, &options.link.multicast.interface, cause))?;
+    SockRef::from(&socket.as_fd())
+        .set_broadcast(options.link.broadcast)
+        .map_err(failed("setsockopt"))?;
     if local.ip().is_unspecified() {
         socket
             .ask_for_local_end(local)
             .map_err(failed("setsockopt"))?;
     }
     inet::bind(&socket, address, local, options)?;
-    Ok(socket)
+    let memberships = Memberships::join(&socket, address, groups)?;
+    Ok((socket, memberships))
 }
 
 impl Socket {
@@ -114,6 +137,21 @@ impl Socket {
             .set_reuse_address(false)
             .map_err(failed)?;
         connected.map(|()| Some(socket)).map_err(failed)
+    }
+
+    /// Receives one datagram on a socket that hears anybody, and whom it is from.
+    pub(super) fn recv_from_anybody(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        let flags = wait.flag() | libc::MSG_TRUNC;
+        let room = buffer.len();
+        let (bytes, from) = match wait {
+            Wait::No => datagram::recvfrom(self.as_fd(), buffer, flags)?,
+            Wait::Block => datagram::recvfrom_once(self.as_fd(), buffer, flags)?,
+        };
+        Ok(Arrived {
+            // None only where the socket was shut down, and nothing came.
+            from: from.as_socket().map(plain),
+            ..Arrived::new(bytes, room)
+        })
     }
 
     /// Receives one datagram. Never waits.

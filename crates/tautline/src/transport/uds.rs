@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) fn listen(
         .map_err(|cause| Error::listen("socket", address, cause))?;
     configure(&socket, address, &options.link)?;
     let file = match name {
-        UdsName::Path(path) => Some(listen_at_path(&socket, address, path, options.uds_mode)?),
+        UdsName::Path(path) => Some(listen_at_path(&socket, address, path, options)?),
         UdsName::Abstract(name_bytes) => {
             let fd = socket.as_fd();
             let bound = SockRef::from(&fd);
@@ -80,9 +80,10 @@ fn listen_at_path(
     socket: &Socket,
     address: &Address,
     path: &Path,
-    mode: Option<u32>,
+    options: &ServerOptions,
 ) -> Result<SocketFile, Error> {
     let failed = |step| move |cause| Error::listen(step, address, cause);
+    let mode = options.uds_mode;
     let fd = socket.as_fd();
     let bound = SockRef::from(&fd);
     let target = SockAddr::unix(path).map_err(failed("bind"))?;
@@ -99,6 +100,9 @@ fn listen_at_path(
     let place = open_place(path).map_err(failed("open"))?;
     let file = SocketFile::of(path, &place.metadata().map_err(failed("stat"))?);
     restore_mode(&place, mode).map_err(failed("set uds_mode"))?;
+    // The group first: who has given a file away may change it no more.
+    give_to(&place, None, options.uds_group).map_err(failed("set uds_group"))?;
+    give_to(&place, options.uds_owner, None).map_err(failed("set uds_owner"))?;
     bound.listen(LISTEN_BACKLOG).map_err(failed("listen"))?;
     Ok(file)
 }
@@ -163,10 +167,21 @@ fn restore_mode(file: &File, mode: Option<u32>) -> io::Result<()> {
     if file.metadata()?.mode() & 0o777 == mode {
         return Ok(());
     }
-    // By the descriptor, not by the path, in whose place a symbolic link could have been put; and
-    // fchmod itself refuses a descriptor that was opened as a mere place.
-    let place = format!("/proc/self/fd/{}", file.as_raw_fd());
-    fs::set_permissions(place, Permissions::from_mode(mode))
+    fs::set_permissions(by_descriptor(file), Permissions::from_mode(mode))
+}
+
+/// Gives the file to this user, or group. Nobody can connect yet.
+fn give_to(file: &File, owner: Option<u32>, group: Option<u32>) -> io::Result<()> {
+    if owner.is_none() && group.is_none() {
+        return Ok(());
+    }
+    chown(by_descriptor(file), owner, group)
+}
+
+/// The file as a path: not that by which it was opened, in whose place a symbolic link could have been
+/// put; and fchmod and fchown refuse a descriptor that was opened as a mere place.
+fn by_descriptor(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Opens the socket's file as a place in the file system, without connecting or following links.

@@ -1,14 +1,18 @@
 //! What all tests of the suite share: transports, waiting, and both ends of a connection.
 
+mod certificates;
 mod faults;
 mod inbox;
 mod process;
 mod raw;
+#[cfg(feature = "tls")]
+pub(crate) mod raw_tls;
 mod rig;
 pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
+pub(crate) use certificates::{AUTHORITY, ISSUED, trusting};
 pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{
@@ -21,7 +25,7 @@ pub(crate) use rig::{
     GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
     reach, server_of_raw, stalled, start,
 };
-pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
+pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;
@@ -38,16 +42,29 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 macro_rules! over {
     ($($test:ident: $($transport:ident)+;)*) => { $(
         mod $test {
-            $(
-                #[test]
-                fn $transport() {
-                    crate::common::watched(|| super::$test(crate::common::$transport()));
-                }
-            )+
+            $( crate::common::over_one! { $test $transport } )+
         }
     )* };
 }
 pub(crate) use over;
+
+/// TLS only where the library is built with it.
+macro_rules! over_one {
+    ($test:ident tls) => {
+        #[cfg(feature = "tls")]
+        #[test]
+        fn tls() {
+            crate::common::watched(|| super::$test(crate::common::tls()));
+        }
+    };
+    ($test:ident $transport:ident) => {
+        #[test]
+        fn $transport() {
+            crate::common::watched(|| super::$test(crate::common::$transport()));
+        }
+    };
+}
+pub(crate) use over_one;
 
 /// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
 pub(crate) fn watched(test: fn()) {

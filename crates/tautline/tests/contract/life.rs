@@ -13,10 +13,10 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    opened_then_messages_then_closed_then_ended_once_each: tcp uds udp;
+    opened_then_messages_then_closed_then_ended_once_each: tcp tls uds udp;
     it_ends_in_the_same_order_whoever_ends_it: tcp uds;
-    what_was_sent_before_the_end_is_delivered_before_closed: tcp uds;
-    opened_tells_both_addresses: tcp uds udp;
+    what_was_sent_before_the_end_is_delivered_before_closed: tcp tls uds;
+    opened_tells_both_addresses: tcp tls uds udp;
     a_name_is_looked_up: tcp udp;
     ipv6_literals_are_addresses_too: tcp udp;
     where_nobody_listens_there_is_only_ended: tcp uds;

@@ -30,6 +30,7 @@ mod last_words;
 mod life;
 mod limits;
 mod liveness;
+mod multicast;
 mod names;
 mod no_network;
 mod opened_first;
@@ -44,5 +45,7 @@ mod shortage;
 mod signals;
 mod starting;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 mod uds;

@@ -238,7 +238,7 @@ fn what_the_other_transports_have_is_refused_where_it_means_nothing(transport: T
             refused_link(transport, "half_open", &half_open);
             refused_server(transport, "uds_mode", with_mode);
         }
-        Transport::Tcp => {
+        Transport::Tcp | Transport::Tls => {
             refused_link(transport, "strategy", &raw_keeplatest);
             refused_server(transport, "uds_mode", with_mode);
         }

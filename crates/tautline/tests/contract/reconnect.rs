@@ -363,7 +363,7 @@ fn a_wait_that_times_out_says_what_the_last_attempt_failed_of(transport: Transpo
     inbox.expect_retrying();
     let error = link.wait_open(Duration::from_millis(1)).unwrap_err();
     let why = match transport {
-        Transport::Tcp => "connection refused",
+        Transport::Tcp | Transport::Tls => "connection refused",
         _ => "no such file or directory",
     };
     let text = error.to_string();
@@ -378,8 +378,8 @@ fn a_wait_that_times_out_says_what_the_last_attempt_failed_of(transport: Transpo
 fn close_and_abort_and_drop_end_a_pause_at_once(transport: Transport) {
     let io = start();
     let place = match transport {
-        // No route leads there.
-        Transport::Udp => Place::of("udp://255.255.255.255:1"),
+        // No way leads there without an interface.
+        Transport::Udp => Place::of("udp://[fe80::1]:1"),
         _ => empty_place(transport),
     };
     let ends: [(fn(Link), fn(&Reason) -> bool); 3] = [

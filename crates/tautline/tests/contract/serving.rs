@@ -56,6 +56,7 @@ fn port_of(address: &Address) -> u16 {
 fn at(transport: Transport, host: &str, port: u16) -> Address {
     let scheme = match transport {
         Transport::Tcp => "tcp",
+        Transport::Tls => "tls",
         Transport::Udp => "udp",
         Transport::Uds => panic!("it has no ports"),
     };
@@ -169,6 +170,7 @@ fn expect_in_use(address: &Address, transport: Transport, holder: &str) {
 
 fn who_holds_an_address_is_told(transport: Transport) {
     let name = match transport {
+        Transport::Tls => "serving::who_holds_an_address_is_told::tls",
         Transport::Tcp => "serving::who_holds_an_address_is_told::tcp",
         Transport::Uds => "serving::who_holds_an_address_is_told::uds",
         Transport::Udp => "serving::who_holds_an_address_is_told::udp",

@@ -4,6 +4,9 @@
 //! Each file has its table of tests and the transports they run on; each runs under each executor.
 //! Nothing here sleeps: tests wait for events, with a watchdog.
 
+#[path = "../contract/common/certificates.rs"]
+#[expect(dead_code, reason = "the contract suite's, which uses all of it")]
+mod certificates;
 #[path = "../contract/common/transport.rs"]
 #[expect(dead_code, reason = "the contract suite's, which uses all of it")]
 mod transport;

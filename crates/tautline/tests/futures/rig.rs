@@ -21,6 +21,7 @@ pub(crate) struct Pair {
 pub(crate) fn framed(transport: Transport) -> LinkOptions {
     LinkOptions {
         framing: transport.framing(),
+        tls: transport.tls(),
         ..LinkOptions::default()
     }
 }
@@ -104,7 +105,7 @@ pub(crate) async fn until(executor: Executor, mut so: impl FnMut() -> bool) {
 pub(crate) fn nobody(transport: Transport) -> Address {
     match transport {
         // Bound once, so free now: the kernel does not give it to another soon.
-        Transport::Tcp => Address::tcp(
+        Transport::Tcp | Transport::Tls => Address::tcp(
             std::net::TcpListener::bind("127.0.0.1:0")
                 .unwrap()
                 .local_addr()

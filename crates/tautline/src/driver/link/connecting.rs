@@ -1,5 +1,7 @@
-//! From an address to an open connection: its name looked up, and the race of what it leads to.
+//! From an address to an open connection: its name looked up, the race of what it leads to, and the
+//! handshake of TLS.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +11,7 @@ use super::{LinkDriver, Stage};
 use crate::address::Address;
 use crate::driver::home::Command;
 use crate::driver::turn::Turn;
-use crate::driver::{Alive, resolver};
+use crate::driver::{Alive, handshake_timed_out, resolver};
 use crate::error::Error;
 use crate::handler::{Opened, Reason};
 use crate::outlet::Outlet;
@@ -70,6 +72,10 @@ impl LinkDriver {
         let (address, timeout) = (&self.shared().address, self.options.connect_timeout);
         let error = match &self.stage {
             Stage::Connecting(race) => race.timed_out(address, timeout),
+            Stage::Handshaking(_) => {
+                let timeout = self.options.tls.handshake_timeout;
+                handshake_timed_out("connect to", address, timeout)
+            }
             _ => Error::timed_out("connect to", address, timeout),
         };
         self.attempt_failed(error, turn)
@@ -83,15 +89,10 @@ impl LinkDriver {
             turn.register(socket.as_fd(), shared.id, interest)
         };
         match race.go_on(&shared.address, &self.options, now, watch) {
-            Standing::Won(socket) => {
-                // What came already is told again.
-                match turn.reregister(socket.as_fd(), shared.id, Interest::READABLE) {
-                    Ok(()) => self.open(socket, turn),
-                    Err(cause) => {
-                        self.attempt_failed(Error::io("watch", &shared.address, cause), turn)
-                    }
-                }
-            }
+            Standing::Won(socket) => match self.tls {
+                Some(_) => self.shake_hands(socket, turn),
+                None => self.connected(socket, turn),
+            },
             Standing::Running(next) => {
                 if let Some(next) = next {
                     turn.set_timer(next, shared.id);
@@ -103,12 +104,59 @@ impl LinkDriver {
         }
     }
 
+    /// Connected and, over TLS, secured.
+    fn connected(&mut self, socket: Socket, turn: &mut Turn) -> Alive {
+        let (id, address) = (self.shared().id, &self.shared().address);
+        // What came already is told again.
+        match turn.reregister(socket.as_fd(), id, Interest::READABLE) {
+            Ok(()) => self.open(socket, turn),
+            Err(cause) => self.attempt_failed(Error::io("watch", address, cause), turn),
+        }
+    }
+
+    /// Begins the handshake, which has a deadline of its own. The socket is watched for both already.
+    fn shake_hands(&mut self, mut socket: Socket, turn: &mut Turn) -> Alive {
+        let shared = Arc::clone(self.shared());
+        let setup = self.tls.as_ref().expect("a link over TLS has a setup");
+        if let Err(cause) = socket.secure(setup, shared.tls_counters()) {
+            return self.attempt_failed(Error::connect(&shared.address, cause), turn);
+        }
+        self.stage = Stage::Handshaking(Box::new(socket));
+        self.set_deadline(self.handshake_deadline(), turn);
+        self.go_on_handshaking(turn)
+    }
+
+    /// The socket has news, or had more to do than one turn allows.
+    pub(super) fn go_on_handshaking(&mut self, turn: &mut Turn) -> Alive {
+        let Stage::Handshaking(socket) = std::mem::replace(&mut self.stage, Stage::Resolving)
+        else {
+            unreachable!("asked only while a handshake is under way");
+        };
+        match socket.handshake() {
+            Ok(true) => return self.connected(*socket, turn),
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                turn.again(self.shared().id);
+            }
+            Err(cause) => {
+                let error = Error::connect(&self.shared().address, cause);
+                return self.attempt_failed(error, turn);
+            }
+        }
+        self.stage = Stage::Handshaking(socket);
+        Alive::Yes
+    }
+
     pub(super) fn open(&mut self, socket: Socket, turn: &mut Turn) -> Alive {
         let (local, peer) = (socket.local_address(), socket.peer_address());
+        let credentials = socket.peer_credentials();
+        let secured = socket.secured();
         let outlet = Arc::new(Outlet::Connected(socket));
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());
         shared.set_addresses(local.clone(), peer.clone());
+        shared.set_credentials(credentials);
+        shared.set_secured(secured.clone());
         let Some(generation) = shared.channel.opened(outlet, !self.is_datagram()) else {
             // Closed while it connected: nobody was told that it opened.
             return self.end(Reason::Closed, turn);
@@ -122,7 +170,13 @@ impl LinkDriver {
             generation,
             local,
             peer,
+            credentials,
+            secured,
         };
+        if opened.secured.is_some() {
+            // With the last of the handshake the first message may have come: no news will tell of it.
+            turn.again(shared.id);
+        }
         self.begin_watching(turn);
         let told = self.audience.opened(&opened);
         shared.channel.hook_done();

@@ -41,7 +41,7 @@ impl LinkDriver {
                 self.set_deadline(earlier, turn);
                 Alive::Yes
             }
-            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying => {
+            Stage::Resolving | Stage::Connecting(_) | Stage::Handshaking(_) | Stage::Retrying => {
                 self.end(Reason::Closed, turn)
             }
             Stage::Ending(_) | Stage::Ended => Alive::Yes,

@@ -13,7 +13,7 @@ use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Wait, is_icmp, is_shortage};
+use crate::transport::{Arrived, Wait, is_icmp, is_of_tls, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
@@ -40,7 +40,7 @@ impl LinkDriver {
             if std::mem::take(&mut self.held) {
                 // Whoever paused may have resumed from another thread the moment after, and the end of
                 // the stream must not overtake what was held back.
-                if self.deliver(&[], Instant::now(), false, turn) == Alive::No {
+                if self.deliver(&[], Arrived::NOTHING, turn) == Alive::No {
                     return Alive::No;
                 }
                 continue;
@@ -48,14 +48,15 @@ impl LinkDriver {
             if self.their_side == Side::Ended {
                 return Alive::Yes;
             }
-            let datagram = outlet.socket().kind().is_datagram();
+            let kind = outlet.socket().kind();
+            let (datagram, tells_drained) = (kind.is_datagram(), kind.tells_drained());
             self.shared().counters.read_call();
             match outlet.socket().recv(buffer, Wait::No) {
                 Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
                 Ok(arrived) => {
                     let bytes = &buffer[..arrived.bytes];
-                    let alive = self.deliver(bytes, Instant::now(), arrived.truncated, turn);
-                    let drained = !datagram
+                    let alive = self.deliver(bytes, arrived, turn);
+                    let drained = tells_drained
                         && !to_the_end
                         && self.broken.is_none()
                         && arrived.bytes < buffer.len();
@@ -69,6 +70,8 @@ impl LinkDriver {
                         None => Alive::Yes,
                     };
                 }
+                // TLS's own words, of which there may be more.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_shortage(&error) => {
                     // What came is still there, and the kernel has told of it.
                     self.reads_again = true;
@@ -85,8 +88,9 @@ impl LinkDriver {
                     }
                 }
                 Err(cause) => {
-                    let cause = self.broken.take().unwrap_or(cause);
-                    return self.lost(cause, turn);
+                    // What TLS says of the end is more than what a write found out.
+                    let broken = self.broken.take().filter(|_| !is_of_tls(&cause));
+                    return self.lost(broken.unwrap_or(cause), turn);
                 }
             }
         }
@@ -95,20 +99,22 @@ impl LinkDriver {
     }
 
     /// Hands out the messages in what one read brought.
-    pub(super) fn deliver(
-        &mut self,
-        bytes: &[u8],
-        at: Instant,
-        truncated: bool,
-        turn: &mut Turn,
-    ) -> Alive {
+    pub(super) fn deliver(&mut self, bytes: &[u8], arrived: Arrived, turn: &mut Turn) -> Alive {
+        let at = Instant::now();
+        let Arrived {
+            truncated, from, ..
+        } = arrived;
         let shared = Arc::clone(self.shared());
         let (inbound, held) = (&mut self.inbound, &mut self.held);
         let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
         let gathering = &mut self.gathering;
         let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
-        let received = Received { at, truncated };
+        let received = Received {
+            at,
+            truncated,
+            from,
+        };
         let outcome = self.audience.tell(|handler, link| {
             let mut hand_out = |gathering: &mut Option<Box<Gathering>>,
                                 handler: &mut dyn Handler,

@@ -76,12 +76,10 @@ impl LinkDriver {
     /// Whether another attempt may follow this end of a connection; the rules may say no all the same.
     pub(super) fn may_come_back(&self, reason: &Reason) -> bool {
         let is_loss = match reason {
-            Reason::PeerEnded
-            | Reason::Lost(_)
-            | Reason::BadFrame(_)
-            | Reason::Idle(_)
-            | Reason::HeartbeatLost => true,
-            Reason::NotConnected(error) => may_pass(error),
+            Reason::PeerEnded | Reason::BadFrame(_) | Reason::Idle(_) | Reason::HeartbeatLost => {
+                true
+            }
+            Reason::NotConnected(error) | Reason::Lost(error) => may_pass(error),
             Reason::Closed
             | Reason::Aborted
             | Reason::Panicked
@@ -119,16 +117,26 @@ impl LinkDriver {
         self.attempt(turn)
     }
 
+    /// When a handshake that begins now has to be done.
+    pub(super) fn handshake_deadline(&self) -> Option<Instant> {
+        let timeout = self.options.tls.handshake_timeout;
+        earlier(Instant::now().checked_add(timeout), self.give_up_at())
+    }
+
     fn give_up_at(&self) -> Option<Instant> {
         self.comeback.as_ref()?.retries.deadline()
     }
 }
 
-/// Whether the same attempt may succeed another time: not where an option or the address is wrong.
+/// Whether the same attempt may succeed another time: not where an option or the address is wrong, or
+/// somebody's certificate.
 fn may_pass(error: &Error) -> bool {
     !matches!(
         error.kind(),
-        ErrorKind::InvalidOption | ErrorKind::InvalidAddress | ErrorKind::UnsupportedScheme
+        ErrorKind::InvalidOption
+            | ErrorKind::InvalidAddress
+            | ErrorKind::UnsupportedScheme
+            | ErrorKind::Untrusted
     )
 }
 

@@ -19,9 +19,11 @@ impl LinkDriver {
         match self.stage {
             Stage::Open | Stage::Closing(_) => {}
             Stage::Ending(_) => return self.finish_end(turn),
-            Stage::Resolving | Stage::Connecting(_) | Stage::Retrying | Stage::Ended => {
-                return Alive::Yes;
-            }
+            Stage::Resolving
+            | Stage::Connecting(_)
+            | Stage::Handshaking(_)
+            | Stage::Retrying
+            | Stage::Ended => return Alive::Yes,
         }
         let shared = Arc::clone(self.shared());
         if self.broken.is_some() {
@@ -39,11 +41,17 @@ impl LinkDriver {
         }
         match shared.channel.drain(Caller::Driver, BLOCKS_PER_TURN) {
             Drained::Idle => {
-                self.await_room(false, turn);
+                match self.flush_owed() {
+                    Ok(all_left) => self.await_room(!all_left, turn),
+                    Err(cause) => return self.write_failed(cause, turn),
+                }
                 if self.our_side == Side::Finishing
                     && shared.channel.read(|outbound| outbound.is_drained())
                 {
                     return self.end_our_side(turn);
+                }
+                if self.our_side == Side::Ended && !self.awaits_room {
+                    return self.end_if_both_ended(turn);
                 }
             }
             Drained::More => turn.again(shared.id),
@@ -55,6 +63,12 @@ impl LinkDriver {
             Drained::Broken(cause) => return self.write_failed(cause, turn),
         }
         self.tell_pressure(turn)
+    }
+
+    /// What TLS owes besides messages; whether nothing of it is left.
+    fn flush_owed(&self) -> io::Result<bool> {
+        let outlet = self.outlet.as_ref();
+        outlet.map_or(Ok(true), |outlet| outlet.socket().flush_owed())
     }
 
     /// Asks for writability only while the kernel is full: on Unix sockets each read of the peer would
@@ -104,11 +118,20 @@ impl LinkDriver {
             && !self.is_datagram()
         {
             // It fails where the peer has reset: reading tells.
-            let _ = outlet.socket().shutdown_write();
+            let said = outlet.socket().shutdown_write();
+            // TLS's goodbye may have to wait for room.
+            self.await_room(matches!(said, Ok(false)), turn);
         }
         if self.tell_pressure(turn) == Alive::No {
             return Alive::No;
         }
+        if self.awaits_room {
+            return Alive::Yes;
+        }
+        self.end_if_both_ended(turn)
+    }
+
+    fn end_if_both_ended(&mut self, turn: &mut Turn) -> Alive {
         let both_ended = self.their_side == Side::Ended || self.is_datagram();
         if !both_ended {
             return Alive::Yes;

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use super::*;
 
 fn serve(text: &str) -> Socket {
-    bind_datagram(&address(text), &ServerOptions::default()).unwrap()
+    bind_datagram(&address(text), &ServerOptions::default())
+        .unwrap()
+        .0
 }
 
 fn port(socket: &Socket) -> u16 {
@@ -56,6 +58,7 @@ fn an_empty_datagram_is_a_message_both_ways() {
     let empty = Arrived {
         bytes: 0,
         truncated: false,
+        from: None,
     };
 
     assert_eq!(client.send(b"", b"", Wait::No).unwrap(), 0);
@@ -80,10 +83,12 @@ fn a_datagram_longer_than_the_buffer_is_flagged() {
         let cut = Arrived {
             bytes: 4,
             truncated: true,
+            from: None,
         };
         let fits = Arrived {
             bytes: 4,
             truncated: false,
+            from: None,
         };
         let mut buffer = [0; 4];
 

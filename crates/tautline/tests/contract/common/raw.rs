@@ -9,12 +9,16 @@ use std::time::Duration;
 use socket2::SockRef;
 use tautline::{Address, UdsName};
 
+#[cfg(feature = "tls")]
+use super::raw_tls::RawTls;
 use super::{Place, Transport, WATCHDOG, fresh};
 
 /// A listening stream socket of the standard library.
 #[derive(Debug)]
 pub(crate) enum RawListener {
     Tcp(TcpListener),
+    #[cfg(feature = "tls")]
+    Tls(TcpListener),
     Uds(UnixListener, Place),
 }
 
@@ -22,6 +26,8 @@ pub(crate) enum RawListener {
 #[derive(Debug)]
 pub(crate) enum RawStream {
     Tcp(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(RawTls),
     Uds(UnixStream),
 }
 
@@ -30,6 +36,8 @@ impl RawListener {
         let place = fresh(transport);
         match &place.address {
             Address::Tcp { .. } => Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap()),
+            #[cfg(feature = "tls")]
+            Address::Tls { .. } => Self::Tls(TcpListener::bind("127.0.0.1:0").unwrap()),
             Address::Uds(UdsName::Path(path)) => {
                 Self::Uds(UnixListener::bind(path).unwrap(), place)
             }
@@ -48,6 +56,8 @@ impl RawListener {
     pub(crate) fn address(&self) -> Address {
         match self {
             Self::Tcp(listener) => Address::tcp(listener.local_addr().unwrap()),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => Address::tls(listener.local_addr().unwrap()),
             Self::Uds(_, place) => place.address.clone(),
         }
     }
@@ -55,6 +65,11 @@ impl RawListener {
     pub(crate) fn accept(&self) -> RawStream {
         let stream = match self {
             Self::Tcp(listener) => RawStream::Tcp(listener.accept().unwrap().0),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => {
+                let stream = listener.accept().unwrap().0;
+                RawStream::Tls(RawTls::accept(watched(stream)).unwrap())
+            }
             Self::Uds(listener, _) => RawStream::Uds(listener.accept().unwrap().0),
         };
         stream.watched()
@@ -63,6 +78,8 @@ impl RawListener {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener) => listener.as_fd(),
             Self::Uds(listener, _) => listener.as_fd(),
         }
     }
@@ -76,6 +93,11 @@ impl RawStream {
     pub(crate) fn try_connect(address: &Address) -> io::Result<Self> {
         let stream = match address {
             Address::Tcp { host, port } => Self::Tcp(TcpStream::connect((host.as_str(), *port))?),
+            #[cfg(feature = "tls")]
+            Address::Tls { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port))?;
+                Self::Tls(RawTls::connect(watched(stream))?)
+            }
             Address::Uds(UdsName::Path(path)) => Self::Uds(UnixStream::connect(path)?),
             other => panic!("{other} is no stream that these tests connect to"),
         };
@@ -136,16 +158,23 @@ impl RawStream {
     pub(crate) fn try_end(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.end(),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
         }
     }
 
     /// Vanishes as a killed machine's peer does once it is back: with a reset, where there is one.
     pub(crate) fn vanish(self) {
-        if let Self::Tcp(stream) = &self {
-            SockRef::from(stream)
-                .set_linger(Some(Duration::ZERO))
-                .unwrap();
+        let reset = |stream| {
+            let linger = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            linger.unwrap();
+        };
+        match &self {
+            Self::Tcp(stream) => reset(stream),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => reset(stream.tcp()),
+            Self::Uds(_) => {}
         }
         drop(self);
     }
@@ -153,6 +182,8 @@ impl RawStream {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.tcp().as_fd(),
             Self::Uds(stream) => stream.as_fd(),
         }
     }
@@ -160,6 +191,8 @@ impl RawStream {
     pub(crate) fn try_clone(&self) -> Self {
         match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone().unwrap()),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => Self::Tls(stream.clone()),
             Self::Uds(stream) => Self::Uds(stream.try_clone().unwrap()),
         }
     }
@@ -169,6 +202,8 @@ impl Read for RawStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(buffer),
             Self::Uds(stream) => stream.read(buffer),
         }
     }
@@ -178,6 +213,8 @@ impl Write for RawStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
             Self::Uds(stream) => stream.write(bytes),
         }
     }
@@ -185,6 +222,15 @@ impl Write for RawStream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Nothing that it does takes longer than the watchdog.
+#[cfg(feature = "tls")]
+fn watched(stream: TcpStream) -> TcpStream {
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+    stream.set_write_timeout(Some(WATCHDOG)).unwrap();
+    stream
 }
 
 /// The payload as a frame with the default length prefix.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use tautline::{
     Address, Ended, Handler, IoOptions, IoThread, Link, LinkOptions, Received, Server,
-    ServerOptions,
+    ServerOptions, Tls,
 };
 
 use super::{
@@ -21,7 +21,19 @@ pub(crate) fn start() -> IoThread {
 pub(crate) fn framed(transport: Transport) -> LinkOptions {
     LinkOptions {
         framing: transport.framing(),
+        tls: transport.tls(),
         ..LinkOptions::default()
+    }
+}
+
+/// The same options with what TLS needs, where that is the transport and a test does not say it.
+pub(crate) fn over_tls(transport: Transport, options: LinkOptions) -> LinkOptions {
+    if options.tls != Tls::default() {
+        return options;
+    }
+    LinkOptions {
+        tls: transport.tls(),
+        ..options
     }
 }
 
@@ -67,6 +79,7 @@ pub(crate) fn reach(
     options: LinkOptions,
     handler: Recorder,
 ) -> (Link, RawPeer) {
+    let options = over_tls(transport, options);
     if transport.is_stream() {
         let listener = RawListener::bind(transport);
         let (link, peer) = client_of_raw(io, &listener, options, handler);
@@ -112,6 +125,10 @@ impl Served {
         handlers: Vec<Recorder>,
     ) -> Self {
         let place = fresh(transport);
+        let options = ServerOptions {
+            link: over_tls(transport, options.link),
+            ..options
+        };
         let (accepted, peers) = mpsc::channel();
         let mut handlers = handlers.into_iter();
         let server = io
@@ -198,8 +215,9 @@ impl Pair {
         };
         let served = Served::listen(&server_io, transport, options, vec![peer_handler]);
         let address = served.server.local_address();
+        let client_options = over_tls(transport, client_options.clone());
         let client = client_io
-            .connect(&address, client_options.clone(), client_handler)
+            .connect(&address, client_options, client_handler)
             .unwrap();
         client.wait_open(WATCHDOG).unwrap();
         if !transport.is_stream() {

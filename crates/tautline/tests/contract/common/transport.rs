@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use tautline::{Address, Framing, UdsName};
+use tautline::{Address, Framing, Tls, UdsName};
 use tempfile::TempDir;
+
+use super::trusting;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
+    Tls,
     Uds,
     Udp,
 }
@@ -15,6 +18,14 @@ pub(crate) enum Transport {
 /// Named as in the tables.
 pub(crate) const fn tcp() -> Transport {
     Transport::Tcp
+}
+
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(dead_code, reason = "no test runs over it")
+)]
+pub(crate) const fn tls() -> Transport {
+    Transport::Tls
 }
 
 pub(crate) const fn uds() -> Transport {
@@ -33,15 +44,23 @@ impl Transport {
     /// What keeps the borders of messages here.
     pub(crate) const fn framing(self) -> Framing {
         match self {
-            Self::Tcp | Self::Uds => Framing::length_prefix(),
+            Self::Tcp | Self::Tls | Self::Uds => Framing::length_prefix(),
             Self::Udp => Framing::Raw,
+        }
+    }
+
+    /// What the transport itself has to be told.
+    pub(crate) fn tls(self) -> Tls {
+        match self {
+            Self::Tls => trusting(),
+            Self::Tcp | Self::Uds | Self::Udp => Tls::default(),
         }
     }
 
     /// What a message weighs here.
     pub(crate) const fn encoded(self, payload_bytes: usize) -> usize {
         match self {
-            Self::Tcp | Self::Uds => 4 + payload_bytes,
+            Self::Tcp | Self::Tls | Self::Uds => 4 + payload_bytes,
             Self::Udp => payload_bytes,
         }
     }
@@ -58,6 +77,7 @@ pub(crate) struct Place {
 pub(crate) fn fresh(transport: Transport) -> Place {
     let (address, folder) = match transport {
         Transport::Tcp => ("tcp://127.0.0.1:0".parse().unwrap(), None),
+        Transport::Tls => ("tls://127.0.0.1:0".parse().unwrap(), None),
         Transport::Udp => ("udp://127.0.0.1:0".parse().unwrap(), None),
         Transport::Uds => {
             let folder = tempfile::tempdir().unwrap();
