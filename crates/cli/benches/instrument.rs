@@ -141,7 +141,7 @@ fn raw_p50_us(seconds: u64) -> Result<f64, String> {
     let said = |cause: std::io::Error| format!("raw round trips: {cause}");
     let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let (client, server) = End::pair(Transport::Tcp, localhost).map_err(said)?;
-    let closer = server.try_clone().map_err(said)?;
+    let closer = server.closer().map_err(said)?;
     let serving = thread::spawn(move || {
         pin(SERVER_CPU);
         // It ends with an error when it is shut down.

@@ -6,12 +6,20 @@
 mod echo;
 mod end;
 mod epoll;
+mod serial;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "control/tls/absent.rs"]
+mod tls;
 
 pub use self::echo::{EchoClient, serve_echo};
-pub use self::end::End;
+pub use self::end::{Closer, End};
 pub use self::epoll::{EpollClient, serve_echo_by_epoll};
+pub use self::serial::SerialEnd;
 pub use self::stream::{StreamWriter, receive_stream};
+pub use self::tls::TlsEnd;
 use crate::plan::Transport;
 
 /// One message as it goes over the wire: the prefix, where there is one, and the payload.

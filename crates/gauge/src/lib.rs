@@ -1,6 +1,11 @@
 //! The measuring engine of Tautline.
 
 pub mod bundle;
+#[cfg(feature = "tls")]
+mod certificate;
+#[cfg(not(feature = "tls"))]
+#[path = "certificate/absent.rs"]
+mod certificate;
 pub mod clock;
 pub mod command;
 pub mod compare;
@@ -14,6 +19,7 @@ mod known_answers;
 pub mod lagscope;
 pub mod leftovers;
 pub mod moments;
+pub mod null_modem;
 pub mod ping;
 pub mod placement;
 pub mod plan;

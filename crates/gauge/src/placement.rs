@@ -30,6 +30,8 @@ pub struct Seats {
     /// Why it is not quite what was asked for.
     pub note: Option<String>,
     sched: Sched,
+    /// The CPUs that the process may use.
+    allowed: Vec<usize>,
 }
 
 impl Seats {
@@ -50,6 +52,7 @@ impl Seats {
             effective,
             note,
             sched: plan.sched,
+            allowed: topology.cpus().iter().map(|cpu| cpu.id).collect(),
         };
         if !plan.cpus.is_empty() {
             let (client, server) = listed(&plan.cpus, topology)?;
@@ -97,6 +100,26 @@ impl Seats {
         }
     }
 
+    /// The place of a thread that stands between the ends and is none of them: on the CPUs that the
+    /// process may use and no end has, or on all of them where none is left.
+    pub fn between(&self, role: &'static str) -> Between {
+        let allowed = &self.allowed;
+        let free: Vec<usize> = allowed
+            .iter()
+            .copied()
+            .filter(|cpu| ![self.client, self.server].contains(&Some(*cpu)))
+            .collect();
+        Between {
+            role,
+            cpus: if free.is_empty() {
+                allowed.to_vec()
+            } else {
+                free
+            },
+            sched: self.sched,
+        }
+    }
+
     /// The CPUs in use, each once; none when nothing is pinned.
     pub fn cpus(&self) -> Vec<usize> {
         let mut cpus: Vec<_> = self.client.into_iter().chain(self.server).collect();
@@ -139,27 +162,65 @@ impl Seat {
         // No privilege is needed for a smaller slack; were it refused, only timers would be later.
         let _ = sys::sched::set_timer_slack(1);
         // Last, because a real-time thread that is not yet pinned disturbs others.
-        let refused = match self.sched {
-            Sched::Other => None,
-            Sched::Fifo(_) | Sched::RoundRobin(_) | Sched::Idle => {
-                sys::sched::set_scheduler(self.sched).err()
-            }
-        };
+        take_asked_sched(self.sched, register);
         register.enter(self);
-        if let Some(cause) = refused {
-            register.refused(format!("--sched {}: {cause}", self.sched));
-        }
         Ok(())
     }
 
     fn record(self) -> ThreadRecord {
-        ThreadRecord {
-            role: self.role.to_owned(),
-            cpus_requested: self.cpu.into_iter().collect(),
-            cpus_effective: sys::sched::affinity().unwrap_or_default(),
-            sched_requested: self.sched.to_string(),
-            sched_effective: sys::sched::scheduler().unwrap_or_else(|_| "unknown".to_owned()),
+        record(self.role, self.cpu.into_iter().collect(), self.sched)
+    }
+}
+
+/// The place of a thread between the ends: see [`Seats::between`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Between {
+    role: &'static str,
+    cpus: Vec<usize>,
+    sched: Sched,
+}
+
+impl Between {
+    /// Puts the calling thread there, as [`Seat::take`] does.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be moved. A refused scheduler shows in the register.
+    pub fn take(self, register: &Register) -> Result<(), PlacementError> {
+        sys::sched::set_affinity(&self.cpus).map_err(|cause| PlacementError::Pin {
+            role: self.role,
+            cpu: self.cpus.first().copied().unwrap_or_default(),
+            cause,
+        })?;
+        // As for the ends: refused, only timers would be later.
+        let _ = sys::sched::set_timer_slack(1);
+        take_asked_sched(self.sched, register);
+        register.note(record(self.role, self.cpus, self.sched));
+        Ok(())
+    }
+}
+
+/// What the kernel says of the calling thread, beside what was asked for.
+fn record(role: &str, cpus_requested: Vec<usize>, sched: Sched) -> ThreadRecord {
+    ThreadRecord {
+        role: role.to_owned(),
+        cpus_requested,
+        cpus_effective: sys::sched::affinity().unwrap_or_default(),
+        sched_requested: sched.to_string(),
+        sched_effective: sys::sched::scheduler().unwrap_or_else(|_| "unknown".to_owned()),
+    }
+}
+
+/// A refusal shows in the register.
+fn take_asked_sched(sched: Sched, register: &Register) {
+    let refused = match sched {
+        Sched::Other => None,
+        Sched::Fifo(_) | Sched::RoundRobin(_) | Sched::Idle => {
+            sys::sched::set_scheduler(sched).err()
         }
+    };
+    if let Some(cause) = refused {
+        register.refused(format!("--sched {sched}: {cause}"));
     }
 }
 
@@ -209,7 +270,10 @@ struct Entries {
 impl Register {
     /// Reads back where and how the calling thread runs.
     pub fn enter(&self, seat: Seat) {
-        let record = seat.record();
+        self.note(seat.record());
+    }
+
+    fn note(&self, record: ThreadRecord) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if !entries.threads.contains(&record) {
             entries.threads.push(record);

@@ -104,21 +104,19 @@ impl Plan {
             smoke.check()?;
         }
         self.placement.check()?;
-        self.check_measured()?;
+        self.check_built()?;
         check_one_a_transport("--bind", &self.bind)?;
         self.check_to()?;
         Ok(self)
     }
 
-    /// What no table measures is refused here, before anything starts.
-    fn check_measured(&self) -> Result<(), PlanError> {
-        match self.transports().iter().find(|transport| match transport {
-            Transport::Tcp | Transport::Udp | Transport::Uds => false,
-            Transport::Tls | Transport::Serial => true,
-        }) {
+    /// A transport that this build does not speak is refused here, before anything starts.
+    fn check_built(&self) -> Result<(), PlanError> {
+        let transports = self.transports();
+        match transports.iter().find(|transport| !transport.is_built()) {
             Some(transport) => Err(PlanError::new(
                 "--transports",
-                format!("the tables do not measure {transport}"),
+                format!("this program was built without the feature `{transport}`"),
             )),
             None => Ok(()),
         }

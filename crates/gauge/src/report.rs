@@ -196,6 +196,15 @@ pub struct LatencyRow {
     pub each_run: Vec<LatencyRun>,
 }
 
+/// What both ends of a TLS connection agreed on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsRecord {
+    /// `TLSv1_3`
+    pub version: String,
+    /// `TLS13_AES_256_GCM_SHA384`
+    pub cipher_suite: String,
+}
+
 /// Order statistics of a set of round trips; `None` where too few samples support one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RttSummary {

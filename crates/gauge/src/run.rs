@@ -4,6 +4,7 @@
 //! off or was stopped keeps what had been measured until then.
 
 mod addresses;
+mod far_end;
 mod latency;
 mod meter;
 mod remote;

@@ -12,3 +12,4 @@ pub(crate) mod process;
 pub(crate) mod sched;
 pub(crate) mod session;
 pub(crate) mod socket;
+pub(crate) mod tty;

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use crate::error::ErrorKind;
 use crate::sys;
 
-pub use serial::SerialLine;
+pub use serial::{FlowControl, Parity, Rs485, SerialLine};
 
 /// Where a link connects to, or a server listens.
 ///

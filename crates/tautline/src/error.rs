@@ -128,6 +128,16 @@ impl Error {
         Self::of_system(ErrorKind::Connect, "connect to", address, cause)
     }
 
+    /// A device that could not be opened or set.
+    pub(crate) fn open(
+        kind: ErrorKind,
+        address: &Address,
+        why: impl Into<String>,
+        cause: Option<io::Error>,
+    ) -> Self {
+        Self::new(kind, "open", Some(address), why.into(), cause)
+    }
+
     /// An address that could not be listened on: which of the steps to it failed, and why.
     pub(crate) fn listen(step: &'static str, address: &Address, cause: io::Error) -> Self {
         let (kind, why) = match cause.kind() {

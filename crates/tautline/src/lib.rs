@@ -54,6 +54,7 @@ mod link;
 mod options;
 mod outlet;
 mod secured;
+pub mod serial;
 mod server;
 mod statistics;
 mod sync;

@@ -12,6 +12,12 @@ pub(crate) mod poll;
 pub(crate) mod sched;
 pub(crate) mod socket;
 pub(crate) mod timer;
+// The ioctls of opening are used where serial lines are built in.
+#[cfg_attr(
+    not(feature = "serial"),
+    expect(dead_code, reason = "without the feature no line is opened")
+)]
+pub(crate) mod tty;
 
 use std::io;
 

@@ -8,11 +8,13 @@ mod holder;
 mod inet;
 mod race;
 mod resolve;
+#[cfg(feature = "serial")]
 mod serial;
 mod socket;
 mod tcp;
 #[cfg_attr(not(feature = "tls"), path = "transport/tls/absent.rs")]
 mod tls;
+mod tty;
 mod udp;
 mod uds;
 
@@ -71,9 +73,10 @@ impl Kind {
     /// Whether a receive that does not fill its buffer says that nothing more is there.
     pub(crate) fn tells_drained(self) -> bool {
         match self {
-            Self::Tcp | Self::Uds | Self::Serial => true,
-            // One datagram, or one record, at a time.
-            Self::Udp | Self::Tls => false,
+            Self::Tcp | Self::Uds => true,
+            // One datagram, or one record, at a time; a terminal returns what stands in its line
+            // discipline, and more may stand behind.
+            Self::Udp | Self::Tls | Self::Serial => false,
         }
     }
 
@@ -140,7 +143,7 @@ pub(crate) fn start_connect(
     let (domain, name) = match target {
         Target::Inet(address) => (Domain::for_address(*address), SockAddr::from(*address)),
         Target::Uds(name) => (Domain::UNIX, name.clone()),
-        Target::Serial(line) => return Ok((serial::open(address, line)?, Connecting::Done)),
+        Target::Serial(line) => return Ok((open_line(address, line)?, Connecting::Done)),
     };
     if let (Target::Inet(to), Kind::Udp) = (target, Kind::of(address)) {
         return Ok((udp::connect(address, *to, options)?, Connecting::Done));
@@ -162,6 +165,16 @@ pub(crate) fn start_connect(
         tcp::refuse_self_connect(&socket).map_err(failed)?;
     }
     Ok((socket, connecting))
+}
+
+#[cfg(feature = "serial")]
+fn open_line(address: &Address, line: &SerialLine) -> Result<Socket, Error> {
+    serial::open(address, line)
+}
+
+#[cfg(not(feature = "serial"))]
+fn open_line(address: &Address, _: &SerialLine) -> Result<Socket, Error> {
+    Err(refuse_unbuilt(address).expect_err("a line is what this build does not speak"))
 }
 
 /// After writability: whether the connection stands. `WouldBlock` means not yet.

@@ -140,7 +140,9 @@ impl Side for Batches {
 
     fn finish(self: Box<Self>) -> Result<Option<String>, String> {
         let messages = self.sequence;
-        self.client.shutdown();
+        if let Ok(closer) = self.client.closer() {
+            closer.shutdown();
+        }
         match self.server {
             Echoing::Callback(server) => {
                 let counted = server.statistics().peers;

@@ -1,23 +1,30 @@
-//! One end of a connected pair of raw sockets.
+//! One end of a connected pair of raw sockets, or of joined terminals.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
+use super::serial::SerialEnd;
+use super::tls::TlsEnd;
+use crate::null_modem::{Hangup, NullModem};
 use crate::plan::Transport;
 
-/// One end of a connected pair of raw blocking sockets.
+/// One end of a connected pair of raw blocking sockets, or of two terminals joined by a null modem.
 #[derive(Debug)]
 pub enum End {
     /// A TCP connection with TCP_NODELAY.
     Tcp(TcpStream),
+    /// TLS by rustls over a TCP connection with TCP_NODELAY.
+    Tls(Box<TlsEnd>),
     /// A connected UDP socket.
     Udp(UdpSocket),
     /// A Unix stream socket.
     Uds(UnixStream),
+    /// A terminal.
+    Serial(SerialEnd),
 }
 
 impl End {
@@ -37,15 +44,13 @@ impl End {
         };
         match transport {
             Transport::Tcp => {
-                let listener = TcpListener::bind((host, 0)).map_err(step("bind"))?;
-                let address = listener.local_addr().map_err(step("bind"))?;
-                let client =
-                    TcpStream::connect_timeout(&address, CONNECT_LIMIT).map_err(step("connect"))?;
-                let server = accept_from(&listener, &client).map_err(step("accept"))?;
-                for end in [&client, &server] {
-                    end.set_nodelay(true).map_err(step("set TCP_NODELAY"))?;
-                }
+                let (client, server) = tcp_pair(host, &step)?;
                 Ok((Self::Tcp(client), Self::Tcp(server)))
+            }
+            Transport::Tls => {
+                let (client, server) = tcp_pair(host, &step)?;
+                let (client, server) = TlsEnd::pair(client, server).map_err(step("handshake"))?;
+                Ok((Self::Tls(Box::new(client)), Self::Tls(Box::new(server))))
             }
             Transport::Udp => {
                 let client = UdpSocket::bind((host, 0)).map_err(step("bind"))?;
@@ -59,10 +64,21 @@ impl End {
                 let (client, server) = UnixStream::pair().map_err(step("socketpair"))?;
                 Ok((Self::Uds(client), Self::Uds(server)))
             }
-            Transport::Tls | Transport::Serial => {
-                Err(step("open")(io::ErrorKind::Unsupported.into()))
+            Transport::Serial => {
+                let modem = NullModem::start(|| Ok(())).map_err(step("null modem"))?;
+                Self::joined_by(modem)
             }
         }
+    }
+
+    /// Both ends of this null modem, which lasts as long as one of them.
+    ///
+    /// # Errors
+    ///
+    /// What the system said, with the terminal that it said it of.
+    pub fn joined_by(modem: NullModem) -> io::Result<(Self, Self)> {
+        let (near, far) = SerialEnd::pair(modem)?;
+        Ok((Self::Serial(near), Self::Serial(far)))
     }
 
     /// A connected socket of this transport as an end.
@@ -86,7 +102,9 @@ impl End {
             let outcome = match self {
                 Self::Tcp(stream) => (&mut &*stream).read(buffer),
                 Self::Udp(socket) => socket.recv(buffer),
+                Self::Tls(stream) => stream.read(buffer),
                 Self::Uds(stream) => (&mut &*stream).read(buffer),
+                Self::Serial(line) => line.read(buffer),
             };
             match outcome {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
@@ -110,46 +128,78 @@ impl End {
                     outcome => return outcome.map(|_| ()),
                 }
             },
+            Self::Tls(stream) => stream.write_all(bytes),
             Self::Uds(stream) => (&mut &*stream).write_all(bytes),
+            Self::Serial(line) => line.write_all(bytes),
         }
     }
 
-    /// `SO_RCVTIMEO`: how long a `read` waits.
+    /// `SO_RCVTIMEO`: how long a `read` waits. A terminal has none: it is hung up instead.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// What the system said; `Unsupported` of a terminal.
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(limit),
             Self::Udp(socket) => socket.set_read_timeout(limit),
+            Self::Tls(stream) => stream.socket().set_read_timeout(limit),
             Self::Uds(stream) => stream.set_read_timeout(limit),
+            Self::Serial(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// A second handle of the same socket, from which another thread can [`shutdown`](Self::shutdown).
+    /// What ends it from another thread.
     ///
     /// # Errors
     ///
     /// When there are no descriptors left.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
-            Self::Udp(socket) => Self::Udp(socket.try_clone()?),
-            Self::Uds(stream) => Self::Uds(stream.try_clone()?),
-        })
+    pub fn closer(&self) -> io::Result<Closer> {
+        Ok(Closer(match self {
+            Self::Tcp(stream) => Way::Socket(stream.try_clone()?.into()),
+            Self::Tls(stream) => Way::Socket(stream.socket().try_clone()?.into()),
+            Self::Udp(socket) => Way::Socket(socket.try_clone()?.into()),
+            Self::Uds(stream) => Way::Socket(stream.try_clone()?.into()),
+            Self::Serial(line) => Way::Modem(line.hangup()),
+        }))
     }
+}
 
+/// Ends an [`End`] from another thread.
+#[derive(Debug)]
+pub struct Closer(Way);
+
+#[derive(Debug)]
+enum Way {
+    Socket(Socket),
+    Modem(Hangup),
+}
+
+impl Closer {
     /// Ends both directions: whoever waits in `read` or `write_all` comes back at once.
     pub fn shutdown(&self) {
-        // The only failure is that the other end has gone first, which is what is wanted.
-        let _ = match self {
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
-            // A connected UDP socket wakes its reader like a stream does.
-            Self::Udp(socket) => SockRef::from(socket).shutdown(Shutdown::Both),
-            Self::Uds(stream) => stream.shutdown(Shutdown::Both),
-        };
+        match &self.0 {
+            // The only failure is that the other end has gone first, which is what is wanted. A
+            // connected UDP socket wakes its reader like a stream does.
+            Way::Socket(socket) => drop(socket.shutdown(Shutdown::Both)),
+            Way::Modem(hangup) => hangup.hang_up(),
+        }
     }
+}
+
+/// A fresh connection, both ends with TCP_NODELAY; `step` names what failed.
+fn tcp_pair<F: Fn(io::Error) -> io::Error>(
+    host: IpAddr,
+    step: &impl Fn(&'static str) -> F,
+) -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((host, 0)).map_err(step("bind"))?;
+    let address = listener.local_addr().map_err(step("bind"))?;
+    let client = TcpStream::connect_timeout(&address, CONNECT_LIMIT).map_err(step("connect"))?;
+    let server = accept_from(&listener, &client).map_err(step("accept"))?;
+    for end in [&client, &server] {
+        end.set_nodelay(true).map_err(step("set TCP_NODELAY"))?;
+    }
+    Ok((client, server))
 }
 
 /// The connection of `client`; anybody else who found the port in between is sent away.

@@ -138,7 +138,9 @@ fn descriptor(end: &End) -> BorrowedFd<'_> {
     match end {
         End::Tcp(stream) => stream.as_fd(),
         End::Udp(socket) => socket.as_fd(),
+        End::Tls(stream) => stream.socket().as_fd(),
         End::Uds(stream) => stream.as_fd(),
+        End::Serial(line) => line.as_fd(),
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
 
     fn echo_comes_back_whole(transport: Transport, payload_bytes: usize) {
         let (client, server) = End::pair(transport, LOOPBACK).unwrap();
-        let closer = server.try_clone().unwrap();
+        let closer = server.closer().unwrap();
         thread::scope(|scope| {
             let wire_bytes = payload_bytes + transport.overhead_bytes();
             let serving = scope.spawn(move || serve_echo_by_epoll(server, wire_bytes));

@@ -142,6 +142,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "tls")]
+    fn everything_arrives_in_order_over_tls() {
+        everything_arrives(Transport::Tls, 16, 20_000);
+        everything_arrives(Transport::Tls, 100_003, 50);
+    }
+
+    #[test]
     fn datagrams_are_handed_over_one_by_one() {
         let (client, server) = End::pair(Transport::Udp, LOOPBACK).unwrap();
         let mut writer = StreamWriter::new(client, Transport::Udp, 64);
@@ -150,7 +157,7 @@ mod tests {
             probe::stamp(writer.payload_mut(), sequence);
             writer.send().unwrap();
         }
-        let closer = server.try_clone().unwrap();
+        let closer = server.closer().unwrap();
         let mut seen = Vec::new();
         receive_stream(&server, 64, |message, _at_ns| {
             seen.push(probe::sequence_of(message, 64));

@@ -38,6 +38,15 @@ impl Transport {
         }
     }
 
+    /// Whether this build speaks it: TLS and serial lines are features.
+    pub fn is_built(self) -> bool {
+        match self {
+            Self::Tcp | Self::Udp | Self::Uds => true,
+            Self::Tls => cfg!(feature = "tls"),
+            Self::Serial => cfg!(feature = "serial"),
+        }
+    }
+
     /// Bytes that the framing adds to each payload: the 4-byte prefix on byte streams.
     pub fn overhead_bytes(self) -> usize {
         match self {

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, process};
 
-use tautline::{Address, DirectListener, LinkOptions, UdsName};
+use tautline::{Address, DirectLink, DirectListener, LinkOptions, Tls, UdsName};
 
 use super::remote::Remote;
+use crate::certificate;
 use crate::clock::now_ns;
 use crate::control::End;
 use crate::leftovers::Leftover;
+use crate::null_modem::NullModem;
 use crate::plan::{Plan, Transport};
 use crate::statistics::mix;
 
@@ -51,9 +53,20 @@ impl Addresses {
                 // It was met when it was found.
                 continue;
             }
-            let address = self.asked(transport);
-            let listening = DirectListener::bind(&address, LinkOptions::default());
-            if let Err(error) = listening {
+            let Some(address) = self.asked(transport) else {
+                try_line()?;
+                continue;
+            };
+            let options = LinkOptions {
+                tls: match transport {
+                    Transport::Tls => certificate::server()?,
+                    Transport::Tcp | Transport::Udp | Transport::Uds | Transport::Serial => {
+                        Tls::default()
+                    }
+                },
+                ..LinkOptions::default()
+            };
+            if let Err(error) = DirectListener::bind(&address, options) {
                 return Err(match self.folder_is_too_long(&address) {
                     true => format!("{error}; TMPDIR is too long for sockets: set a shorter one"),
                     false => error.to_string(),
@@ -80,19 +93,19 @@ impl Addresses {
     }
 
     /// Where the library's server listens: as asked for, else as [`Self::other`].
-    pub(crate) fn asked(&self, transport: Transport) -> Address {
+    pub(crate) fn asked(&self, transport: Transport) -> Option<Address> {
         let asked = self
             .bind
             .iter()
             .find(|address| address.scheme() == transport.token());
-        asked.cloned().unwrap_or_else(|| self.other(transport))
+        asked.cloned().or_else(|| self.other(transport))
     }
 
     /// Where another end of the same run listens: on an ephemeral port of the host asked for, or on a
-    /// fresh socket in the folder.
-    pub(crate) fn other(&self, transport: Transport) -> Address {
+    /// fresh socket in the folder; `None` on serial lines, on which nobody listens.
+    pub(crate) fn other(&self, transport: Transport) -> Option<Address> {
         let host = || self.host(transport).unwrap_or("127.0.0.1").to_owned();
-        match transport {
+        Some(match transport {
             Transport::Tcp => Address::Tcp {
                 host: host(),
                 port: 0,
@@ -105,14 +118,14 @@ impl Addresses {
                 host: host(),
                 port: 0,
             },
-            Transport::Serial => unreachable!("the plan refuses it"),
+            Transport::Serial => return None,
             Transport::Uds => {
                 let number = self.sockets.fetch_add(1, Ordering::Relaxed);
                 Address::Uds(UdsName::Path(
                     self.folder.path().join(format!("{number}.sock")),
                 ))
             }
-        }
+        })
     }
 
     /// The address of the control's sockets. A host that cannot be resolved is the library's to
@@ -133,6 +146,14 @@ impl Addresses {
                 _ => None,
             })
     }
+}
+
+/// Opens one end of a null modem, as the run will, and hangs up.
+fn try_line() -> Result<(), String> {
+    let modem = NullModem::start(|| Ok(())).map_err(|cause| cause.to_string())?;
+    DirectLink::connect(&modem.near_address(), LinkOptions::default())
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 /// A fresh folder that only we may enter.
@@ -184,15 +205,16 @@ mod tests {
     fn the_default_is_an_ephemeral_loopback_port_and_a_fresh_socket() {
         let addresses = addresses(&[]);
         assert_eq!(
-            addresses.asked(Transport::Tcp).to_string(),
+            addresses.asked(Transport::Tcp).unwrap().to_string(),
             "tcp://127.0.0.1:0"
         );
         assert_eq!(
-            addresses.asked(Transport::Udp).to_string(),
+            addresses.asked(Transport::Udp).unwrap().to_string(),
             "udp://127.0.0.1:0"
         );
-        let first = addresses.asked(Transport::Uds);
-        assert_ne!(first, addresses.asked(Transport::Uds));
+        assert_eq!(addresses.asked(Transport::Serial), None);
+        let first = addresses.asked(Transport::Uds).unwrap();
+        assert_ne!(Some(&first), addresses.asked(Transport::Uds).as_ref());
         assert!(first.to_string().ends_with("/0.sock"), "{first}");
         assert_eq!(
             addresses.control_host(Transport::Tcp),
@@ -204,11 +226,11 @@ mod tests {
     fn a_bound_address_is_the_servers_and_its_host_everybodys() {
         let addresses = addresses(&["tcp://127.0.0.2:4000", "uds:///run/x.sock"]);
         assert_eq!(
-            addresses.asked(Transport::Tcp).to_string(),
+            addresses.asked(Transport::Tcp).unwrap().to_string(),
             "tcp://127.0.0.2:4000"
         );
         assert_eq!(
-            addresses.other(Transport::Tcp).to_string(),
+            addresses.other(Transport::Tcp).unwrap().to_string(),
             "tcp://127.0.0.2:0"
         );
         assert_eq!(
@@ -216,16 +238,17 @@ mod tests {
             "127.0.0.2"
         );
         assert_eq!(
-            addresses.asked(Transport::Udp).to_string(),
+            addresses.asked(Transport::Udp).unwrap().to_string(),
             "udp://127.0.0.1:0"
         );
         assert_eq!(
-            addresses.asked(Transport::Uds).to_string(),
+            addresses.asked(Transport::Uds).unwrap().to_string(),
             "uds:///run/x.sock"
         );
         assert!(
             addresses
                 .other(Transport::Uds)
+                .unwrap()
                 .to_string()
                 .ends_with("/0.sock")
         );

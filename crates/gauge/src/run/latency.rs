@@ -104,17 +104,17 @@ impl<'a> Run<'a> {
             .take(&site.register)
             .map_err(Broken::setup)?;
         // The address asked for goes to the library's server, else to the first direct one.
-        let mut asked = Some(site.addresses.asked(site.transport));
+        let mut asked = site.addresses.asked(site.transport);
         let mut address = || {
             asked
                 .take()
-                .unwrap_or_else(|| site.addresses.other(site.transport))
+                .or_else(|| site.addresses.other(site.transport))
         };
         let remote = site.remote();
         let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
         let library = match (plan.drivers.iter().any(on_io_thread), remote) {
             (true, Some(remote)) => Some(Library::reach(site, remote)?),
-            (true, None) => Some(Library::start(site, &address())?),
+            (true, None) => Some(Library::start(site, address().as_ref())?),
             (false, _) => None,
         };
         let shared = || library.as_ref().expect("started for these drivers");
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
                     };
                     Echo::Direct(Box::new(match remote {
                         Some(remote) => DirectEcho::reach(site, driver, remote, spin)?,
-                        None => DirectEcho::start(site, driver, &address(), spin)?,
+                        None => DirectEcho::start(site, driver, address(), spin)?,
                     }))
                 }
                 Driver::Callback => Echo::Callback(CallbackEcho::start(site, shared())?),
@@ -280,7 +280,8 @@ mod tests {
         let pulse = Arc::clone(&site.pulse);
         let outcome = supervise(&pulse, &AtomicBool::new(false), &mut |_| {}, move || {
             site.pulse.unpark_me_on_stall();
-            let mut library = Library::start(&site, &site.addresses.other(Transport::Udp)).unwrap();
+            let mut library =
+                Library::start(&site, site.addresses.other(Transport::Udp).as_ref()).unwrap();
             library.redirect(address);
             let echo = driver(&site, &library);
             let mut run = Run {

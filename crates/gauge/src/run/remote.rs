@@ -109,7 +109,7 @@ impl Remote {
         let agreed = agree(&socket, &self.asked, &self.hello(site, mode), stop)?;
         let failed = |cause| format!("{}: {cause}", self.asked);
         let end = End::of(socket.try_clone().map_err(failed)?, site.transport);
-        let closing = end.try_clone().map_err(failed)?;
+        let closing = end.closer().map_err(failed)?;
         site.pulse.on_close(move || closing.shutdown());
         Ok(Raw {
             socket,

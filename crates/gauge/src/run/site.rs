@@ -1,16 +1,20 @@
 //! What every end of one run needs to know, and how its threads are started in their places.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy};
+use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy, Tls};
 
 use super::Broken;
 use super::addresses::Addresses;
 use super::remote::Remote;
 use super::supervise::Pulse;
+use crate::certificate;
+use crate::control::End;
+use crate::null_modem::{self, NullModem};
 use crate::placement::{Register, Seat, Seats};
 use crate::plan::Transport;
 
@@ -26,8 +30,33 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The library's options: its defaults, the 4-byte prefix on byte streams, this strategy.
-    pub(crate) fn link_options(&self, strategy: Strategy) -> LinkOptions {
+    /// The library's options at a client's end.
+    pub(crate) fn link_options(&self, strategy: Strategy) -> Result<LinkOptions, Broken> {
+        Ok(LinkOptions {
+            tls: self.tls(certificate::client)?,
+            ..self.plain_options(strategy)
+        })
+    }
+
+    /// The library's options at a server's end.
+    pub(crate) fn far_options(&self, strategy: Strategy) -> Result<LinkOptions, Broken> {
+        Ok(LinkOptions {
+            tls: self.tls(certificate::server)?,
+            ..self.plain_options(strategy)
+        })
+    }
+
+    fn tls(&self, side: fn() -> Result<Tls, String>) -> Result<Tls, Broken> {
+        match self.transport {
+            Transport::Tls => side().map_err(Broken::Setup),
+            Transport::Tcp | Transport::Udp | Transport::Uds | Transport::Serial => {
+                Ok(Tls::default())
+            }
+        }
+    }
+
+    /// The defaults, the 4-byte prefix on byte streams, this strategy.
+    fn plain_options(&self, strategy: Strategy) -> LinkOptions {
         let framing = match self.transport {
             Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
                 Framing::length_prefix()
@@ -39,6 +68,25 @@ impl Site {
             strategy,
             ..LinkOptions::default()
         }
+    }
+
+    /// Both ends of the control.
+    pub(crate) fn control_pair(&self) -> Result<(End, End), Broken> {
+        let pair = match self.transport {
+            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => {
+                End::pair(self.transport, self.addresses.control_host(self.transport))
+            }
+            Transport::Serial => End::joined_by(self.null_modem()?),
+        };
+        pair.map_err(Broken::setup)
+    }
+
+    /// Two terminals and the thread between them, which is none of the ends and stays out of their way.
+    pub(crate) fn null_modem(&self) -> Result<NullModem, Broken> {
+        let place = self.seats.between(null_modem::ROLE);
+        let register = Arc::clone(&self.register);
+        NullModem::start(move || place.take(&register).map_err(io::Error::other))
+            .map_err(Broken::setup)
     }
 
     /// The server elsewhere, where the run is against one.

@@ -76,6 +76,36 @@ pub(crate) fn ppoll(fd: BorrowedFd<'_>, or_writable: bool, timeout_ns: u64) -> i
     })
 }
 
+/// A descriptor among several, and what it is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// `poll` for several descriptors, without a limit: what each is ready for. A signal ends it with an
+/// error of that kind.
+#[inline]
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn poll_several<const N: usize>(awaited: [Awaited<'_>; N]) -> io::Result<[Ready; N]> {
+    let mut entries = awaited.map(|one| libc::pollfd {
+        fd: one.fd.as_raw_fd(),
+        events: if one.read { libc::POLLIN } else { 0 } | if one.write { libc::POLLOUT } else { 0 },
+        revents: 0,
+    });
+    // SAFETY: as many entries are passed as there are, and they live through the call.
+    let result = unsafe { libc::poll(entries.as_mut_ptr(), N as libc::nfds_t, -1) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let failed = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+    Ok(entries.map(|entry| Ready {
+        readable: entry.revents & (libc::POLLIN | failed) != 0,
+        writable: entry.revents & (libc::POLLOUT | failed) != 0,
+    }))
+}
+
 /// `poll` without a descriptor: sleeps, and unlike `std::thread::sleep` returns early at a signal.
 #[expect(unsafe_code, reason = "libc call")]
 pub(crate) fn pause(time: Duration) {

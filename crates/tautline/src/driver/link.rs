@@ -299,6 +299,10 @@ impl LinkDriver {
         matches!(self.shared().address, Address::Udp { .. })
     }
 
+    fn is_serial(&self) -> bool {
+        matches!(self.shared().address, Address::Serial(_))
+    }
+
     fn set_deadline(&mut self, deadline: Option<Instant>, turn: &mut Turn) {
         self.deadline = deadline;
         self.set_alarm(turn);

@@ -273,6 +273,7 @@ impl LinkOptions {
         transport::refuse_unbuilt(address)?;
         self.validate_framing()?;
         self.validate_for_transport(address)?;
+        self.validate_for_serial(address)?;
         self.validate_limits()?;
         self.validate_max_queue_delay(address)?;
         self.validate_liveness(address)?;
@@ -422,6 +423,35 @@ impl LinkOptions {
             | Address::Uds(_)
             | Address::Serial(_) => Ok(()),
         }
+    }
+
+    /// A serial line is a stream without the ends and buffers of a socket.
+    fn validate_for_serial(&self, address: &Address) -> Result<(), Error> {
+        let Address::Serial(_) = address else {
+            return Ok(());
+        };
+        for (name, asked, why) in [
+            (
+                "half_open",
+                self.half_open,
+                "serial has no end of stream; leave it false",
+            ),
+            (
+                "send_buffer_bytes",
+                self.send_buffer_bytes.is_some(),
+                "serial has no such buffer, its driver has one of its own; leave it out",
+            ),
+            (
+                "receive_buffer_bytes",
+                self.receive_buffer_bytes.is_some(),
+                "serial has no such buffer, its driver has one of its own; leave it out",
+            ),
+        ] {
+            if asked {
+                return Err(Error::option(name, why));
+            }
+        }
+        Ok(())
     }
 
     fn validate_limits(&self) -> Result<(), Error> {

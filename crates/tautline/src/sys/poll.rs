@@ -18,6 +18,24 @@ pub(crate) fn ppoll(
     Ok(entries[0].revents)
 }
 
+/// `ppoll(2)` on one descriptor that another, once it is readable, calls off; then it is ready as if it
+/// were hung up.
+pub(crate) fn ppoll_unless(
+    fd: BorrowedFd<'_>,
+    events: libc::c_short,
+    called_off: BorrowedFd<'_>,
+    deadline: Option<Instant>,
+) -> io::Result<libc::c_short> {
+    let mut entries = [entry(fd, events), entry(called_off, libc::POLLIN)];
+    ppoll_entries(&mut entries, deadline)?;
+    let hung_up = if entries[1].revents == 0 {
+        0
+    } else {
+        libc::POLLHUP
+    };
+    Ok(entries[0].revents | hung_up)
+}
+
 /// `ppoll(2)` until one of these is writable, or broken, or the deadline has passed.
 pub(crate) fn ppoll_writable(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
     let mut entries: Vec<_> = fds.iter().map(|fd| entry(*fd, libc::POLLOUT)).collect();

@@ -2,6 +2,7 @@
 //!
 //! Best effort, and bounded: what cannot be found out is said so, and nothing fails for it.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -174,11 +175,21 @@ fn listening_unix(line: &[u8], name: &[u8]) -> Option<u64> {
     (listens && rest.strip_prefix(b" ") == Some(name)).then_some(inode)
 }
 
+/// Who has a device open, by the path that the kernel knows it by.
+#[cfg(feature = "serial")]
+pub(super) fn of_device(path: &Path) -> Option<Holder> {
+    process_with(path.as_os_str())
+}
+
 /// The process that has the socket with this inode open.
 fn process_of(inode: u64) -> Option<Holder> {
-    let socket = format!("socket:[{inode}]");
+    process_with(format!("socket:[{inode}]").as_ref())
+}
+
+/// The process among whose descriptors this is one, as their links name it.
+fn process_with(open: &OsStr) -> Option<Holder> {
     let mut left = DESCRIPTORS_LIMIT;
-    if has_open(Path::new("/proc/self/fd"), &socket, &mut left) {
+    if has_open(Path::new("/proc/self/fd"), open, &mut left) {
         return Some(Holder::ThisProcess);
     }
     for process in fs::read_dir("/proc").ok()?.map_while(Result::ok) {
@@ -189,7 +200,7 @@ fn process_of(inode: u64) -> Option<Holder> {
         else {
             continue;
         };
-        if has_open(&process.path().join("fd"), &socket, &mut left) {
+        if has_open(&process.path().join("fd"), open, &mut left) {
             // It may be gone by now.
             let name = fs::read_to_string(process.path().join("comm")).ok()?;
             let name = name.trim_end().to_owned();
@@ -199,7 +210,7 @@ fn process_of(inode: u64) -> Option<Holder> {
     None
 }
 
-fn has_open(descriptors: &Path, socket: &str, left: &mut usize) -> bool {
+fn has_open(descriptors: &Path, open: &OsStr, left: &mut usize) -> bool {
     let Ok(entries) = fs::read_dir(descriptors) else {
         // Another user's process, or one that has ended.
         return false;
@@ -207,7 +218,7 @@ fn has_open(descriptors: &Path, socket: &str, left: &mut usize) -> bool {
     entries.map_while(Result::ok).any(|entry| {
         let within = *left > 0;
         *left = left.saturating_sub(1);
-        within && fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == socket)
+        within && fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == open)
     })
 }
 

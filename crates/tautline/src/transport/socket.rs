@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockRef};
 
 use super::tls::{TlsSetup, TlsStream};
+use super::tty::Tty;
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
 use crate::handler::Credentials;
@@ -30,6 +31,8 @@ pub(crate) struct Socket {
     /// The session of a TLS socket, from the start of its handshake. Without one nothing is sent or
     /// received on such a socket: it never speaks plain text.
     tls: Option<Box<TlsStream>>,
+    /// What a serial line is besides its descriptor, which is no socket.
+    tty: Option<Box<Tty>>,
 }
 
 /// Whether a call may wait. [`Wait::Block`] waits only on a socket that was
@@ -74,7 +77,16 @@ impl Socket {
             tells_local_end: false,
             target: None,
             tls: None,
+            tty: None,
         }
+    }
+
+    /// A serial line that was opened and set.
+    #[cfg(feature = "serial")]
+    pub(super) fn of_line(fd: OwnedFd, tty: Tty) -> Self {
+        let mut socket = Self::new(fd, Kind::Serial);
+        socket.tty = Some(Box::new(tty));
+        socket
     }
 
     pub(super) fn create(kind: Kind, domain: Domain) -> io::Result<Self> {
@@ -110,6 +122,9 @@ impl Socket {
         if let Some(tls) = self.session() {
             return tls.send(self, header, payload);
         }
+        if let Some(tty) = &self.tty {
+            return tty.send(self.as_fd(), header, payload);
+        }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
         if let Some(target) = self.target {
             // Datagrams have no header: they are framed by nature.
@@ -143,6 +158,10 @@ impl Socket {
         }
         if let Some(tls) = self.session() {
             return tls.recv(self, buffer, wait);
+        }
+        if let Some(tty) = &self.tty {
+            let bytes = tty.recv(self.as_fd(), buffer, wait)?;
+            return Ok(Arrived::new(bytes, buffer.len()));
         }
         let room = buffer.len();
         self.recv_unsecured(buffer, wait)
@@ -213,7 +232,8 @@ impl Socket {
         self.tls.as_deref()
     }
 
-    /// Ends our side: the peer reads the end of the stream once it has read the rest.
+    /// Ends our side: the peer reads the end of the stream once it has read the rest. Not for a serial
+    /// line, which has no end that could be told.
     ///
     /// TLS says goodbye first, which may have to wait for room: then this says false, and
     /// [`flush_owed`](Self::flush_owed) ends it.
@@ -231,16 +251,31 @@ impl Socket {
 
     /// Ends both sides at once, which also wakes whoever waits on the socket.
     pub(crate) fn shutdown(&self) {
+        if let Some(tty) = &self.tty {
+            return tty.shut();
+        }
         // It fails only where there is nothing left to end: never connected, or reset by the peer.
         let _ = SockRef::from(&self.fd).shutdown(Shutdown::Both);
+    }
+
+    /// Throws away what the kernel holds of what was written: on a serial line, where it would go on
+    /// sending after the end, and into the next connection. Of a socket it is the kernel's to send.
+    pub(crate) fn discard_unsent(&self) {
+        if let Some(tty) = &self.tty {
+            tty.discard_unsent(self.as_fd());
+        }
     }
 
     /// What the kernel still holds of what was written: on TCP, bytes that the peer's kernel has
     /// not acknowledged. With TLS they are encrypted ones, and those that wait here are among them.
     ///
     /// Unix and UDP sockets count buffers with their bookkeeping, not bytes. There only zero means
-    /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure.
+    /// anything: everything was read, or has left. Otherwise it is unknown, as after a failure. A serial
+    /// line's driver counts bytes that are not sent; a pseudo-terminal says nothing but zero.
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
+        if self.tty.as_ref().is_some_and(|tty| tty.is_pseudo()) {
+            return None;
+        }
         let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
         match self.kind {
             Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
@@ -263,14 +298,20 @@ impl Socket {
 
     /// Our end. `None` for a Unix socket without a name, as every connecting one is.
     pub(crate) fn local_address(&self) -> Option<Address> {
+        if let Some(tty) = &self.tty {
+            return Some(tty.address());
+        }
         self.to_address(SockRef::from(&self.fd).local_addr())
     }
 
     /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
-    /// name, and when there is no peer.
+    /// name, and when there is no peer. Of a serial line both ends are the line.
     pub(crate) fn peer_address(&self) -> Option<Address> {
         if let Some(target) = self.target {
             return Some(Address::udp(target));
+        }
+        if let Some(tty) = &self.tty {
+            return Some(tty.address());
         }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }
@@ -331,7 +372,10 @@ impl Socket {
         if interest.write {
             events |= libc::POLLOUT;
         }
-        let ready = sys::poll::ppoll(self.as_fd(), events, deadline)?;
+        let ready = match &self.tty {
+            Some(tty) => tty.ppoll(self.as_fd(), events, deadline)?,
+            None => sys::poll::ppoll(self.as_fd(), events, deadline)?,
+        };
         let ended = ready & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
         Ok(PollReady {
             read: interest.read && (ended || ready & libc::POLLIN != 0),
@@ -341,6 +385,10 @@ impl Socket {
 
     /// Whether [`Wait::Block`] waits.
     pub(crate) fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        if self.tty.is_some() {
+            // Its own wait can be called off, and a write to it must not wait.
+            return Ok(());
+        }
         SockRef::from(&self.fd).set_nonblocking(!blocking)
     }
 
@@ -348,6 +396,10 @@ impl Socket {
     ///
     /// Rounded up to the option's microseconds, of which none would mean for ever.
     pub(crate) fn set_receive_timeout(&self, timeout: Duration) -> io::Result<()> {
+        if let Some(tty) = &self.tty {
+            tty.set_receive_timeout(timeout);
+            return Ok(());
+        }
         let micros = timeout.as_nanos().div_ceil(1_000).max(1);
         let timeout = Duration::from_micros(micros.try_into().unwrap_or(u64::MAX));
         SockRef::from(&self.fd).set_read_timeout(Some(timeout))
@@ -357,6 +409,14 @@ impl Socket {
     pub(crate) fn set_notsent_lowat(&self, bytes: u32) -> io::Result<()> {
         debug_assert!(matches!(self.kind, Kind::Tcp | Kind::Tls));
         SockRef::from(&self.fd).set_tcp_notsent_lowat(bytes)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(tty) = self.tty.take() {
+            tty.close(&mut self.fd);
+        }
     }
 }
 

@@ -9,17 +9,17 @@ use tautline::{LinkOptions, SendError, ServerOptions, Strategy, Tally};
 use crate::common::*;
 
 over! {
-    accepted_is_written_and_waiting_and_discarded_at_every_moment: tcp uds udp;
-    both_ends_count_the_same: tcp uds;
+    accepted_is_written_and_waiting_and_discarded_at_every_moment: tcp uds udp serial;
+    both_ends_count_the_same: tcp uds serial;
     written_is_when_the_kernel_has_the_last_byte: tcp uds;
     a_message_cut_by_the_end_is_discarded_and_its_written_bytes_stay_written: tcp uds;
-    discards_are_split_by_cause: tcp uds;
-    closed_reports_what_the_kernel_still_held: tcp uds;
+    discards_are_split_by_cause: tcp uds serial;
+    closed_reports_what_the_kernel_still_held: tcp uds serial;
     after_a_whole_close_the_kernel_holds_nothing: tcp uds;
     a_servers_totals_survive_its_peers: tcp uds udp;
-    silence_is_visible: tcp uds udp;
-    queue_delay_is_noted_for_every_queued_message_and_no_other: tcp uds udp;
-    refusals_are_counted_in_messages_and_bytes: tcp uds udp;
+    silence_is_visible: tcp uds udp serial;
+    queue_delay_is_noted_for_every_queued_message_and_no_other: tcp uds udp serial;
+    refusals_are_counted_in_messages_and_bytes: tcp uds udp serial;
 }
 
 fn accepted_is_written_and_waiting_and_discarded_at_every_moment(transport: Transport) {

@@ -18,10 +18,10 @@ over! {
     an_accept_callback_that_panics_when_dropped_harms_nobody: tcp uds udp;
     a_peer_that_is_refused_is_told_why_on_its_link: tcp uds udp;
     calls_of_one_link_never_overlap_and_keep_their_order: tcp uds udp;
-    the_time_of_arrival_is_attached: tcp uds udp;
+    the_time_of_arrival_is_attached: tcp uds udp serial;
     a_closure_is_a_handler: tcp uds udp;
     a_callback_may_connect_and_listen: tcp uds udp;
-    replies_from_callbacks_go_out_once_a_batch: tcp uds;
+    replies_from_callbacks_go_out_once_a_batch: tcp uds serial;
 }
 
 /// An echo on the same thread, to see that it lives and serves.

@@ -4,6 +4,7 @@ mod certificates;
 mod faults;
 mod inbox;
 mod process;
+mod pty;
 mod raw;
 #[cfg(feature = "tls")]
 pub(crate) mod raw_tls;
@@ -20,11 +21,14 @@ pub(crate) use process::{
     listen_at, name_of, open_descriptors, own_thread_id, reserved_bytes, resident_bytes,
     tell_address, thread_ids,
 };
+pub(crate) use pty::{Cable, PtyListener};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};
 pub(crate) use rig::{
     GREETING, Gate, Pair, Served, client_of_raw, framed, hold, inside_callback, let_turn, nobody,
     reach, server_of_raw, stalled, start,
 };
+#[cfg(feature = "serial")]
+pub(crate) use transport::serial;
 pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
@@ -40,31 +44,30 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// A table of tests and the transports each runs on: a test is a function that is given one.
 macro_rules! over {
-    ($($test:ident: $($transport:ident)+;)*) => { $(
-        mod $test {
-            $( crate::common::over_one! { $test $transport } )+
-        }
-    )* };
-}
-pub(crate) use over;
-
-/// TLS only where the library is built with it.
-macro_rules! over_one {
-    ($test:ident tls) => {
-        #[cfg(feature = "tls")]
-        #[test]
-        fn tls() {
-            crate::common::watched(|| super::$test(crate::common::tls()));
-        }
+    (@one $test:ident serial) => {
+        #[cfg(feature = "serial")]
+        crate::common::over! { @test $test serial }
     };
-    ($test:ident $transport:ident) => {
+    (@one $test:ident tls) => {
+        #[cfg(feature = "tls")]
+        crate::common::over! { @test $test tls }
+    };
+    (@one $test:ident $transport:ident) => {
+        crate::common::over! { @test $test $transport }
+    };
+    (@test $test:ident $transport:ident) => {
         #[test]
         fn $transport() {
             crate::common::watched(|| super::$test(crate::common::$transport()));
         }
     };
+    ($($test:ident: $($transport:ident)+;)*) => { $(
+        mod $test {
+            $( crate::common::over! { @one $test $transport } )+
+        }
+    )* };
 }
-pub(crate) use over_one;
+pub(crate) use over;
 
 /// Runs a test on a thread of its own: a call that never returns fails it, and not the whole run.
 pub(crate) fn watched(test: fn()) {

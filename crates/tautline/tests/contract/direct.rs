@@ -21,8 +21,8 @@ over! {
     the_peers_end_is_told_after_what_it_sent: tcp uds;
     a_reset_is_told_with_its_reason: tcp uds;
     half_a_frame_and_then_the_end_is_counted: tcp uds;
-    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp uds;
-    bytes_that_come_one_by_one_make_a_message: tcp uds;
+    a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp uds serial;
+    bytes_that_come_one_by_one_make_a_message: tcp uds serial;
     too_large_is_refused: tcp uds udp;
     a_peer_that_does_not_read_is_full_or_waited_for: tcp uds;
     keeplatest_replaces_only_what_is_untouched: tcp uds;
@@ -40,7 +40,7 @@ over! {
     over_udp_the_first_peer_is_the_only_one: udp;
     a_listener_bound_to_everything_answers_from_where_it_was_asked: udp;
     accepting_has_a_deadline: tcp uds udp;
-    where_nobody_listens_connecting_says_so: tcp uds;
+    where_nobody_listens_connecting_says_so: tcp uds serial;
     with_spin_it_does_the_same: tcp uds udp;
     a_new_listener_on_the_same_address_works_at_once: tcp uds udp;
 }

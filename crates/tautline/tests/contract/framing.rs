@@ -12,7 +12,7 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    every_framing_carries_messages_of_every_length_both_ways: tcp uds;
+    every_framing_carries_messages_of_every_length_both_ways: tcp uds serial;
     direct_links_speak_every_framing_with_links_that_have_a_thread: tcp uds;
     a_stream_that_comes_byte_by_byte_is_understood_in_every_framing: tcp uds;
     what_a_framing_cannot_carry_is_refused_and_harms_nothing: tcp uds;
@@ -22,7 +22,7 @@ over! {
     junk_at_the_end_of_a_stream_is_told_before_the_end: tcp uds;
     a_peer_of_endless_frames_is_held_to_the_limit: tcp uds;
     keeplatest_evicts_whole_messages_of_every_framing: tcp uds;
-    the_payload_written_is_counted_exactly_in_every_framing: tcp uds;
+    the_payload_written_is_counted_exactly_in_every_framing: tcp uds serial;
     a_handler_that_closes_on_a_bad_frame_hears_of_no_other: tcp uds;
 }
 

@@ -10,9 +10,9 @@ use crate::common::*;
 over! {
     a_close_with_something_unread_costs_the_peer_nothing: tcp uds;
     an_abort_with_something_unread_costs_the_peer_no_more_than_it_says: tcp;
-    a_peer_that_aborts_what_it_has_not_read_is_a_loss: tcp uds;
+    a_peer_that_aborts_what_it_has_not_read_is_a_loss: tcp uds serial;
     what_a_peer_said_before_its_reset_is_delivered: tcp;
-    no_signal_kills_a_direct_link_whose_peer_has_gone: tcp uds;
+    no_signal_kills_a_direct_link_whose_peer_has_gone: tcp uds serial;
 }
 
 /// Closed with something unread in it, a socket is answered with a reset, and that overtakes what was

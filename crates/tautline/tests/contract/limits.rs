@@ -8,9 +8,9 @@ use tautline::{Link, LinkOptions, Received, SendError, ServerOptions, Strategy, 
 use crate::common::*;
 
 over! {
-    the_queue_holds_as_many_bytes_as_its_limit_says_and_not_one_more: tcp uds udp;
-    the_queue_holds_as_many_messages_as_its_limit_says_and_not_one_more: tcp uds udp;
-    no_number_of_threads_brings_the_queue_above_its_limits: tcp uds udp;
+    the_queue_holds_as_many_bytes_as_its_limit_says_and_not_one_more: tcp uds udp serial;
+    the_queue_holds_as_many_messages_as_its_limit_says_and_not_one_more: tcp uds udp serial;
+    no_number_of_threads_brings_the_queue_above_its_limits: tcp uds udp serial;
     what_the_kernel_took_of_a_half_written_message_counts_no_more: tcp uds;
     a_servers_total_refuses_first_who_holds_most: tcp uds;
     a_servers_total_is_given_back_by_peers_that_end: tcp uds;

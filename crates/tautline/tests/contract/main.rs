@@ -40,6 +40,8 @@ mod pressure;
 mod reading;
 mod reconnect;
 mod sending;
+#[cfg(feature = "serial")]
+mod serial;
 mod serving;
 mod shortage;
 mod signals;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline::{
-    ByteOrder, ErrorKind, Framing, IoOptions, IoThread, Link, LinkOptions, PrefixWidth,
+    ByteOrder, ErrorKind, Framing, IoOptions, IoThread, Keepalive, Link, LinkOptions, PrefixWidth,
     ServerOptions, Strategy,
 };
 
@@ -15,7 +15,7 @@ over! {
     an_invalid_server_option_is_refused_by_name: tcp uds udp;
     an_invalid_thread_option_is_refused_by_name: tcp;
     what_the_other_transports_have_is_refused_where_it_means_nothing: tcp uds udp;
-    every_framing_carries_every_length_it_can: tcp uds;
+    every_framing_carries_every_length_it_can: tcp uds serial;
     every_strategy_and_buffer_size_works: tcp uds udp;
     an_address_that_is_not_ours_is_refused_at_once: tcp udp;
 }
@@ -243,7 +243,60 @@ fn what_the_other_transports_have_is_refused_where_it_means_nothing(transport: T
             refused_server(transport, "uds_mode", with_mode);
         }
         Transport::Uds => refused_link(transport, "strategy", &raw_keeplatest),
+        Transport::Serial => {
+            refused_link(transport, "strategy", &raw_keeplatest);
+            for (name, options) in what_only_sockets_have() {
+                refused_link(transport, name, &options);
+            }
+        }
     }
+}
+
+/// Each with the option that names it.
+fn what_only_sockets_have() -> [(&'static str, LinkOptions); 5] {
+    let default = LinkOptions::default;
+    let keepalive = Keepalive {
+        idle: Duration::from_secs(1),
+        interval: Duration::from_secs(1),
+        count: 1,
+    };
+    [
+        (
+            "half_open",
+            LinkOptions {
+                half_open: true,
+                ..default()
+            },
+        ),
+        (
+            "send_buffer_bytes",
+            LinkOptions {
+                send_buffer_bytes: Some(4096),
+                ..default()
+            },
+        ),
+        (
+            "receive_buffer_bytes",
+            LinkOptions {
+                receive_buffer_bytes: Some(4096),
+                ..default()
+            },
+        ),
+        (
+            "keepalive",
+            LinkOptions {
+                keepalive: Some(keepalive),
+                ..default()
+            },
+        ),
+        (
+            "tcp_user_timeout",
+            LinkOptions {
+                tcp_user_timeout: Some(WATCHDOG),
+                ..default()
+            },
+        ),
+    ]
 }
 
 fn every_framing_carries_every_length_it_can(transport: Transport) {

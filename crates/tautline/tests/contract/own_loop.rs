@@ -322,7 +322,7 @@ fn between_turns_links_of_other_threads_wait_as_usual(transport: Transport) {
     pair.client.close(WATCHDOG);
     assert!(pair.client.is_ended());
     pair.client_inbox.expect_end();
-    pair.served.server.close(WATCHDOG);
+    pair.served.unwrap().server.close(WATCHDOG);
     assert!(pair.peer.is_ended());
 }
 

@@ -8,9 +8,9 @@ use tautline::{IoThread, Link, LinkOptions, Pressure, SendError, Strategy};
 use crate::common::*;
 
 over! {
-    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp uds udp;
-    high_water_is_three_quarters_of_the_messages_as_well: tcp uds udp;
-    evicting_counts_for_pressure_too: tcp uds udp;
+    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp uds udp serial;
+    high_water_is_three_quarters_of_the_messages_as_well: tcp uds udp serial;
+    evicting_counts_for_pressure_too: tcp uds udp serial;
     on_is_told_when_the_peer_stalls_and_off_when_it_reads_again: tcp uds;
     off_is_told_before_closed_however_it_ends: tcp uds;
     a_producer_that_heeds_pressure_is_never_refused: tcp uds;

@@ -16,23 +16,23 @@ over! {
     a_server_that_restarts_is_found_again_each_time: tcp uds;
     nobody_there_at_the_start_is_no_end_unless_asked_for: tcp uds;
     attempts_in_a_row_are_limited_and_told: tcp uds;
-    the_time_without_a_connection_is_limited: tcp uds;
-    two_hundred_links_do_not_come_back_in_step: tcp uds;
-    a_server_that_closes_at_once_is_met_with_growing_pauses: tcp uds;
-    after_a_connection_that_lasted_the_count_starts_anew: tcp uds;
-    a_bad_frame_leads_to_a_new_connection: tcp uds;
+    the_time_without_a_connection_is_limited: tcp uds serial;
+    two_hundred_links_do_not_come_back_in_step: tcp uds serial;
+    a_server_that_closes_at_once_is_met_with_growing_pauses: tcp uds serial;
+    after_a_connection_that_lasted_the_count_starts_anew: tcp uds serial;
+    a_bad_frame_leads_to_a_new_connection: tcp uds serial;
     a_new_connection_has_nothing_of_the_half_frame_before: tcp uds;
     what_waited_is_lost_with_its_connection_and_pressure_off_comes_first: tcp uds;
-    a_paused_link_stays_paused_through_a_reconnect: tcp uds;
+    a_paused_link_stays_paused_through_a_reconnect: tcp uds serial;
     waiting_for_a_link_to_open_goes_through_its_attempts: tcp uds;
     a_wait_that_times_out_says_what_the_last_attempt_failed_of: tcp uds;
-    close_and_abort_and_drop_end_a_pause_at_once: tcp uds udp;
-    a_callback_may_end_a_link_that_comes_back: tcp uds;
-    a_panic_ends_a_link_that_comes_back: tcp uds;
-    two_threads_stop_a_link_while_a_callback_runs: tcp uds;
-    an_end_that_was_asked_for_is_no_loss: tcp uds;
+    close_and_abort_and_drop_end_a_pause_at_once: tcp uds udp serial;
+    a_callback_may_end_a_link_that_comes_back: tcp uds serial;
+    a_panic_ends_a_link_that_comes_back: tcp uds serial;
+    two_threads_stop_a_link_while_a_callback_runs: tcp uds serial;
+    an_end_that_was_asked_for_is_no_loss: tcp uds serial;
     a_name_that_nobody_knows_is_asked_for_again: tcp udp;
-    where_nobody_could_come_back_it_is_refused: tcp uds udp;
+    where_nobody_could_come_back_it_is_refused: tcp uds udp serial;
 }
 
 /// Pauses that a test can wait for.

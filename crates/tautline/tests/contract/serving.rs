@@ -58,7 +58,7 @@ fn at(transport: Transport, host: &str, port: u16) -> Address {
         Transport::Tcp => "tcp",
         Transport::Tls => "tls",
         Transport::Udp => "udp",
-        Transport::Uds => panic!("it has no ports"),
+        Transport::Uds | Transport::Serial => panic!("it has no ports"),
     };
     format!("{scheme}://{host}:{port}").parse().unwrap()
 }
@@ -174,6 +174,7 @@ fn who_holds_an_address_is_told(transport: Transport) {
         Transport::Tcp => "serving::who_holds_an_address_is_told::tcp",
         Transport::Uds => "serving::who_holds_an_address_is_told::uds",
         Transport::Udp => "serving::who_holds_an_address_is_told::udp",
+        Transport::Serial => panic!("nobody listens there"),
     };
     if OtherProcess::be(transport) {
         return;

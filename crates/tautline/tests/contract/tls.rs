@@ -34,7 +34,7 @@ fn both_ends_are_told_what_was_agreed_on(transport: Transport) {
     assert_eq!(counted.handshakes, 1);
     assert!(counted.handshake_time > Duration::ZERO);
     assert!(counted.sent_bytes > 8 + 4 && counted.received_bytes > 0);
-    let handshakes = pair.served.server.statistics().handshakes;
+    let handshakes = pair.served.as_ref().unwrap().server.statistics().handshakes;
     assert_eq!((handshakes.completed, handshakes.failed), (1, 0));
 }
 

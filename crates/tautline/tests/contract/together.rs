@@ -13,7 +13,7 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    what_a_pause_kept_is_not_told_after_the_connection_is_over: tcp uds;
+    what_a_pause_kept_is_not_told_after_the_connection_is_over: tcp uds serial;
     what_drivers_say_is_not_carried_to_the_next_connection: tcp uds;
     a_framing_that_panics_for_one_sender_holds_up_no_other: tcp uds;
     a_framing_that_panics_for_a_newcomer_harms_no_other_peer: tcp uds;

@@ -6,7 +6,9 @@
 use std::io;
 use std::thread::JoinHandle;
 
-use tautline_gauge::control::{EchoClient, End, EpollClient, serve_echo, serve_echo_by_epoll};
+use tautline_gauge::control::{
+    Closer, EchoClient, End, EpollClient, serve_echo, serve_echo_by_epoll,
+};
 
 use super::super::rounds::Side;
 use super::super::site::{Site, said};
@@ -84,7 +86,7 @@ impl Exchange for Epoll {
 
 /// A raw server's thread, ended by shutting its socket down.
 struct Server {
-    closer: End,
+    closer: Closer,
     thread: JoinHandle<Option<io::Result<()>>>,
 }
 
@@ -94,7 +96,7 @@ impl Server {
         end: End,
         serve: impl FnOnce(End) -> io::Result<()> + Send + 'static,
     ) -> Result<Self, String> {
-        let closer = end.try_clone().map_err(said)?;
+        let closer = end.closer().map_err(said)?;
         let thread = site.spawn(site.seats.server("raw-server"), move || serve(end))?;
         Ok(Self { closer, thread })
     }

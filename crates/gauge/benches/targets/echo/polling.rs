@@ -143,6 +143,7 @@ fn write_all(end: &End, mut bytes: &[u8]) -> io::Result<()> {
             End::Tcp(stream) => (&mut &*stream).write(bytes),
             End::Udp(socket) => socket.send(bytes),
             End::Uds(stream) => (&mut &*stream).write(bytes),
+            End::Tls(_) | End::Serial(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         match written {
             Ok(written) => bytes = &bytes[written..],
@@ -158,5 +159,6 @@ fn set_nonblocking(end: &End) -> io::Result<()> {
         End::Tcp(stream) => stream.set_nonblocking(true),
         End::Udp(socket) => socket.set_nonblocking(true),
         End::Uds(stream) => stream.set_nonblocking(true),
+        End::Tls(_) | End::Serial(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }

@@ -120,7 +120,7 @@ impl Sender for RawSender {
     }
 
     fn finish(self, _accepted: u64) -> Result<Option<String>, String> {
-        self.end.shutdown();
+        self.end.closer().map_err(said)?.shutdown();
         let ended = self.receiver.join();
         ended
             .map(|_| None)
@@ -138,7 +138,9 @@ fn write_slices(end: &End, frames: &[Vec<u8>]) -> io::Result<()> {
         let written = match end {
             End::Tcp(stream) => (&mut &*stream).write_vectored(slices)?,
             End::Uds(stream) => (&mut &*stream).write_vectored(slices)?,
-            End::Udp(_) => return Err(io::ErrorKind::Unsupported.into()),
+            End::Udp(_) | End::Tls(_) | End::Serial(_) => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
         };
         IoSlice::advance_slices(&mut slices, written);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::thread::JoinHandle;
 
 use super::exchange::{Exchange, Fault, Reply};
-use crate::control::{EchoClient, End, serve_echo};
+use crate::control::{Closer, EchoClient, End, serve_echo};
 use crate::plan::Transport;
 use crate::run::Broken;
 use crate::run::site::Site;
@@ -25,7 +25,7 @@ pub(super) struct ControlEcho {
 #[derive(Debug)]
 struct Server {
     /// Shuts the server's socket down.
-    closer: End,
+    closer: Closer,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,11 +58,10 @@ impl ControlEcho {
 impl Server {
     /// Starts it; with the client's end.
     fn start(site: &Site) -> Result<(End, Self), Broken> {
-        let host = site.addresses.control_host(site.transport);
-        let (client, server) = End::pair(site.transport, host).map_err(Broken::setup)?;
-        let closer = server.try_clone().map_err(Broken::setup)?;
+        let (client, server) = site.control_pair()?;
+        let closer = server.closer().map_err(Broken::setup)?;
         for end in [&client, &server] {
-            let end = end.try_clone().map_err(Broken::setup)?;
+            let end = end.closer().map_err(Broken::setup)?;
             site.pulse.on_close(move || end.shutdown());
         }
         let wire_bytes = site.payload_bytes + site.transport.overhead_bytes();

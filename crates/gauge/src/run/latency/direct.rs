@@ -11,6 +11,7 @@ use tautline::{
 };
 
 use super::exchange::{Exchange, Fault, Reply};
+use crate::null_modem::NullModem;
 use crate::plan::{Driver, Transport};
 use crate::run::Broken;
 use crate::run::remote::Remote;
@@ -28,19 +29,34 @@ pub(super) struct DirectEcho {
     stamp: Stamp,
     /// Where it is ours.
     server: Option<Server>,
+    /// Between the two on a serial line; held until both are gone.
+    modem: Option<NullModem>,
 }
 
 impl DirectEcho {
-    /// Listens at `address` and connects; both ends poll for `spin` before they wait.
+    /// Listens at `address` and connects; both ends poll for `spin` before they wait. Without one, as on
+    /// serial lines, each opens its own end of a null modem.
     pub(super) fn start(
         site: &Site,
         driver: Driver,
-        address: &Address,
+        address: Option<Address>,
         spin: Duration,
     ) -> Result<Self, Broken> {
-        let options = with_spin(site, spin);
-        let (server, address) = Server::start(site, driver, address.clone(), options.clone())?;
-        let link = connect(site, &address, options)?;
+        let options = LinkOptions {
+            spin,
+            ..site.far_options(Strategy::Reliable)?
+        };
+        let Some(address) = address else {
+            let modem = site.null_modem()?;
+            let door = Door::Line(modem.far_address(), options);
+            let (server, _) = Server::start(site, driver, door)?;
+            let link = connect(site, &modem.near_address(), spin)?;
+            let mut echo = Self::new(site, driver, link, Stamp::Probe, Some(server));
+            echo.modem = Some(modem);
+            return Ok(echo);
+        };
+        let (server, address) = Server::start(site, driver, Door::Listener(address, options))?;
+        let link = connect(site, &address, spin)?;
         Ok(Self::new(site, driver, link, Stamp::Probe, Some(server)))
     }
 
@@ -51,7 +67,7 @@ impl DirectEcho {
         remote: &Remote,
         spin: Duration,
     ) -> Result<Self, Broken> {
-        let mut link = connect(site, &remote.reached, with_spin(site, spin))?;
+        let mut link = connect(site, &remote.reached, spin)?;
         let stamp = remote.greet(site, &mut link).map_err(Broken::setup)?;
         Ok(Self::new(site, driver, link, stamp, None))
     }
@@ -72,19 +88,17 @@ impl DirectEcho {
             patience,
             stamp,
             server,
+            modem: None,
         }
     }
 }
 
-fn with_spin(site: &Site, spin: Duration) -> LinkOptions {
-    LinkOptions {
-        spin,
-        ..site.link_options(Strategy::Reliable)
-    }
-}
-
 /// A link that the watching thread can close.
-fn connect(site: &Site, address: &Address, options: LinkOptions) -> Result<DirectLink, Broken> {
+fn connect(site: &Site, address: &Address, spin: Duration) -> Result<DirectLink, Broken> {
+    let options = LinkOptions {
+        spin,
+        ..site.link_options(Strategy::Reliable)?
+    };
     let link = DirectLink::connect(address, options).map_err(Broken::setup)?;
     let closer = link.closer();
     site.pulse.on_close(move || closer.close());
@@ -182,12 +196,8 @@ impl Ending {
 }
 
 impl Server {
-    fn start(
-        site: &Site,
-        driver: Driver,
-        address: Address,
-        options: LinkOptions,
-    ) -> Result<(Self, Address), Broken> {
+    /// With the address that clients reach it by.
+    fn start(site: &Site, driver: Driver, door: Door) -> Result<(Self, Address), Broken> {
         let (bound, is_bound) = mpsc::sync_channel(1);
         let ending = Arc::new(Mutex::new(Ending::default()));
         let (own, closing) = (Arc::clone(&ending), Arc::clone(&ending));
@@ -197,17 +207,15 @@ impl Server {
         } else {
             "direct-server"
         };
-        // Bound on the server's own thread: options may depend on where that runs.
+        // Opened on the server's own thread: options may depend on where that runs.
         let thread = site.spawn(site.seats.server(role), move || {
-            let mut listener = match DirectListener::bind(&address, options) {
-                Ok(listener) => listener,
+            let (entrance, address) = match door.open() {
+                Ok(open) => open,
                 Err(error) => return drop(bound.send(Err(error))),
             };
-            let told = bound.send(Ok(listener.local_address()));
-            if told.is_ok()
-                && let Some(link) = accept(&mut listener, &own, &pulse)
+            if bound.send(Ok(address)).is_ok()
+                && let Some(link) = entrance.enter(&own, &pulse)
             {
-                drop(listener);
                 echo(link);
             }
         })?;
@@ -238,6 +246,49 @@ impl Drop for Server {
     }
 }
 
+/// Where the server will be, not opened yet.
+enum Door {
+    /// A listener, for one peer.
+    Listener(Address, LinkOptions),
+    /// One end of a line, whose other end is the peer's.
+    Line(Address, LinkOptions),
+}
+
+/// The same, opened.
+enum Entrance {
+    Listener(DirectListener),
+    Line(Box<DirectLink>),
+}
+
+impl Door {
+    fn open(self) -> Result<(Entrance, Address), tautline::Error> {
+        match self {
+            Self::Listener(address, options) => {
+                let listener = DirectListener::bind(&address, options)?;
+                let address = listener.local_address();
+                Ok((Entrance::Listener(listener), address))
+            }
+            Self::Line(address, options) => {
+                let link = DirectLink::connect(&address, options)?;
+                Ok((Entrance::Line(Box::new(link)), address))
+            }
+        }
+    }
+}
+
+impl Entrance {
+    /// The link to the one peer, unless ending is asked for first.
+    fn enter(self, ending: &Mutex<Ending>, pulse: &Pulse) -> Option<DirectLink> {
+        let link = match self {
+            Self::Listener(mut listener) => accept(&mut listener, ending, pulse)?,
+            Self::Line(link) => *link,
+        };
+        let mut ending = lock(ending);
+        ending.closer = Some(link.closer());
+        (!ending.asked).then_some(link)
+    }
+}
+
 /// Waits for the one peer, in steps, so that ending is noticed before it comes.
 fn accept(
     listener: &mut DirectListener,
@@ -247,9 +298,7 @@ fn accept(
     let limit = Instant::now() + SETUP_LIMIT;
     while Instant::now() < limit && !pulse.is_stopping() && !lock(ending).asked {
         if let Ok(link) = listener.accept(Some(Instant::now() + ACCEPT_STEP)) {
-            let mut ending = lock(ending);
-            ending.closer = Some(link.closer());
-            return (!ending.asked).then_some(link);
+            return Some(link);
         }
     }
     None

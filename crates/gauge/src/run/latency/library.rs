@@ -4,15 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tautline::{
-    Address, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal, Server,
-    ServerOptions, Strategy,
-};
+use tautline::{Address, Handler, IoThread, Link, LinkOptions, Opened, Received, Strategy};
 
 use crate::handshake::link::{Ears, Greeting, LinkLine};
 use crate::handshake::{MEETING_LIMIT, shake_hands};
 use crate::placement::{Register, Seat};
 use crate::run::Broken;
+use crate::run::far_end::FarEnd;
 use crate::run::remote::Remote;
 use crate::run::site::{SETUP_LIMIT, Site};
 use crate::stamp::Stamp;
@@ -22,51 +20,50 @@ use crate::wire::Mode;
 #[derive(Debug)]
 pub(super) struct Library {
     client_io: IoThread,
-    server: Option<Server>,
-    address: Address,
+    met: Met,
     options: LinkOptions,
 }
 
+/// Whom the clients meet.
+#[derive(Debug)]
+enum Met {
+    /// Our own echo server, or its like.
+    Own(FarEnd),
+    /// Whoever is at this address.
+    Address(Address),
+}
+
 impl Library {
-    /// With a server of its own at `address`.
-    pub(super) fn start(site: &Site, address: &Address) -> Result<Self, Broken> {
+    /// With a far end of its own: a server at `address`, where there is one.
+    pub(super) fn start(site: &Site, address: Option<&Address>) -> Result<Self, Broken> {
         let seat = site.seats.server("server-io");
-        let server_io = site.io_thread(seat)?;
-        let options = ServerOptions {
-            link: site.link_options(Strategy::Reliable),
-            ..ServerOptions::default()
-        };
         let register = Arc::clone(&site.register);
-        let server = server_io
-            .listen(address, options, move |_peer: &Link| {
-                Ok::<_, Refusal>(Echo {
-                    seat,
-                    register: Arc::clone(&register),
-                })
+        let far_end = FarEnd::start(site, address, Strategy::Reliable, move || {
+            Ok(Echo {
+                seat,
+                register: Arc::clone(&register),
             })
-            .map_err(|error| Broken::Setup(error.to_string()))?;
-        let address = server.local_address();
-        Self::with(site, address, Some(server))
+        })?;
+        Self::with(site, Met::Own(far_end))
     }
 
     /// With a server elsewhere.
     pub(super) fn reach(site: &Site, remote: &Remote) -> Result<Self, Broken> {
-        Self::with(site, remote.reached.clone(), None)
+        Self::with(site, Met::Address(remote.reached.clone()))
     }
 
-    fn with(site: &Site, address: Address, server: Option<Server>) -> Result<Self, Broken> {
+    fn with(site: &Site, met: Met) -> Result<Self, Broken> {
         Ok(Self {
             client_io: site.io_thread(site.seats.client("client-io"))?,
-            server,
-            address,
-            options: site.link_options(Strategy::Reliable),
+            met,
+            options: site.link_options(Strategy::Reliable)?,
         })
     }
 
     /// Clients connect to somebody else from now on.
     #[cfg(test)]
     pub(super) fn redirect(&mut self, address: Address) {
-        self.address = address;
+        self.met = Met::Address(address);
     }
 
     /// A client whose messages go to the handler, which is made when it is known how they are marked;
@@ -95,23 +92,18 @@ impl Library {
 
     fn open(&self, site: &Site, handler: impl Handler) -> Result<Link, Broken> {
         let setup = |error: tautline::Error| Broken::Setup(error.to_string());
+        let address = match &self.met {
+            Met::Own(far_end) => far_end.meet(site)?,
+            Met::Address(address) => address.clone(),
+        };
         let link = self
             .client_io
-            .connect(&self.address, self.options.clone(), handler)
+            .connect(&address, self.options.clone(), handler)
             .map_err(setup)?;
         link.wait_open(SETUP_LIMIT).map_err(setup)?;
         let closing = link.clone();
         site.pulse.on_close(move || closing.abort());
         Ok(link)
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        if let Some(server) = &self.server {
-            // Returns when all peers have ended, so that the next run finds the address free.
-            server.abort();
-        }
     }
 }
 

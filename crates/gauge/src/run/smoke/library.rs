@@ -31,13 +31,15 @@ impl Echo {
             Path::BestEffort => Strategy::BestEffort,
             Path::Raw | Path::Reliable => Strategy::Reliable,
         };
-        let options: LinkOptions = site.link_options(strategy);
+        let asked = site.addresses.asked(Transport::Udp);
+        let asked = asked.expect("over udp somebody listens");
+        let options: LinkOptions = site.link_options(strategy)?;
         let server_io = site.io_thread(site.seats.server("server-io"))?;
         let peer = Arc::new(Mutex::new(None));
         let newcomer = Arc::clone(&peer);
         let server = server_io
             .listen(
-                &site.addresses.asked(Transport::Udp),
+                &asked,
                 ServerOptions {
                     link: options.clone(),
                     ..ServerOptions::default()

@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Counters, Exchange};
-use crate::control::End;
+use crate::control::{Closer, End};
 use crate::plan::{DATAGRAM_PAYLOAD_LIMIT_BYTES, Transport};
 use crate::run::Broken;
 use crate::run::site::Site;
 
 pub(super) struct Echo {
     client: End,
-    closer: End,
+    closer: Closer,
     received: Arc<AtomicU64>,
     server: Option<JoinHandle<()>>,
 }
@@ -25,9 +25,9 @@ impl Echo {
         let host = site.addresses.control_host(Transport::Udp);
         let (client, server) = End::pair(Transport::Udp, host).map_err(setup)?;
         client.set_read_timeout(Some(timeout)).map_err(setup)?;
-        let closer = server.try_clone().map_err(setup)?;
+        let closer = server.closer().map_err(setup)?;
         for end in [&client, &server] {
-            let end = end.try_clone().map_err(setup)?;
+            let end = end.closer().map_err(setup)?;
             site.pulse.on_close(move || end.shutdown());
         }
         let received = Arc::new(AtomicU64::new(0));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::post::{Judge, Judged, Post, Receipt};
 use super::row::{Arrived, ControlRun};
 use super::{Produced, Sent, produce};
-use crate::control::{End, StreamWriter, receive_stream};
+use crate::control::{Closer, End, StreamWriter, receive_stream};
 use crate::plan::{OnRefused, Transport};
 use crate::probe;
 use crate::run::Broken;
@@ -43,18 +43,17 @@ pub(super) fn measure(site: &Site, duration: Duration) -> Result<ControlRun, Bro
 /// A raw writer and its receiver, which ends when this is dropped.
 struct Stream {
     writer: StreamWriter,
-    closer: End,
+    closer: Closer,
     receiver: Option<JoinHandle<()>>,
     post: Arc<Post>,
 }
 
 impl Stream {
     fn start(site: &Site, whole: bool) -> Result<Self, Broken> {
-        let host = site.addresses.control_host(site.transport);
-        let (client, server) = End::pair(site.transport, host).map_err(Broken::setup)?;
-        let closer = server.try_clone().map_err(Broken::setup)?;
+        let (client, server) = site.control_pair()?;
+        let closer = server.closer().map_err(Broken::setup)?;
         for end in [&client, &server] {
-            let end = end.try_clone().map_err(Broken::setup)?;
+            let end = end.closer().map_err(Broken::setup)?;
             site.pulse.on_close(move || end.shutdown());
         }
         let post = Arc::new(Post::new(whole));

@@ -9,7 +9,7 @@ use super::library::{flush, stream};
 use super::row::{Arrived, ControlRun, LibraryRun};
 use super::{Sent, produce};
 use crate::clock::now_ns;
-use crate::control::StreamWriter;
+use crate::control::{End, StreamWriter};
 use crate::handshake::socket::SocketLine;
 use crate::handshake::{COUNTS_LIMIT, Fault, Line, MEETING_LIMIT, ask_counts};
 use crate::ping::Stop;
@@ -167,7 +167,8 @@ fn hear(site: &Site, line: &mut impl Line, stamp: Stamp, sequence: u64) -> Resul
 }
 
 fn write(site: &Site, raw: &Raw, duration: Duration) -> Result<(), String> {
-    let end = raw.end.try_clone().map_err(|cause| cause.to_string())?;
+    let socket = raw.socket.try_clone().map_err(|cause| cause.to_string())?;
+    let end = End::of(socket, site.transport);
     let mut writer = StreamWriter::new(end, site.transport, site.payload_bytes);
     // A raw writer is never refused: it waits in the system call.
     produce(site, duration, OnRefused::Yield, |sequence| {

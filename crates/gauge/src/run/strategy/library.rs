@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tautline::{
-    Address, Closed, FlushError, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal,
-    SendError, Server, ServerOptions, Strategy,
+    Closed, FlushError, Handler, IoThread, Link, LinkOptions, Opened, Received, Refusal, SendError,
+    Strategy,
 };
 
 use super::post::{Judge, Judged, Post, Progress};
@@ -15,6 +15,7 @@ use crate::clock::now_ns;
 use crate::placement::{Register, Seat};
 use crate::plan::{OnRefused, Transport};
 use crate::run::Broken;
+use crate::run::far_end::FarEnd;
 use crate::run::site::{SETUP_LIMIT, Site};
 use crate::stamp::Stamp;
 
@@ -117,11 +118,10 @@ fn send_mark(link: &Link, message: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A server and an I/O thread for its clients.
+/// The receiving end and an I/O thread for its clients.
 struct Ends {
     client_io: IoThread,
-    server: Server,
-    address: Address,
+    far_end: FarEnd,
     options: LinkOptions,
     posts: Arc<Mutex<Vec<Arc<Post>>>>,
 }
@@ -129,37 +129,28 @@ struct Ends {
 impl Ends {
     fn start(site: &Site, strategy: Strategy) -> Result<Self, Broken> {
         let seat = site.seats.server("server-io");
-        let server_io = site.io_thread(seat)?;
-        let link = site.link_options(strategy);
-        let options = ServerOptions {
-            link: link.clone(),
-            ..ServerOptions::default()
-        };
         let posts: Arc<Mutex<Vec<Arc<Post>>>> = Arc::default();
         let (current, register) = (Arc::clone(&posts), Arc::clone(&site.register));
         let payload_bytes = site.payload_bytes;
         let address = site.addresses.asked(site.transport);
-        let server = server_io
-            .listen(&address, options, move |_peer: &Link| {
-                let posts = current.lock().unwrap_or_else(PoisonError::into_inner);
-                let post = posts
-                    .last()
-                    .ok_or_else(|| Refusal::from("nobody is expected"))?;
-                Ok(Inspector {
-                    judge: Judge::new(payload_bytes, post.whole),
-                    post: Arc::clone(post),
-                    base: (Instant::now(), now_ns()),
-                    seat,
-                    register: Arc::clone(&register),
-                })
+        let far_end = FarEnd::start(site, address.as_ref(), strategy, move || {
+            let posts = current.lock().unwrap_or_else(PoisonError::into_inner);
+            let post = posts
+                .last()
+                .ok_or_else(|| Refusal::from("nobody is expected"))?;
+            Ok(Inspector {
+                judge: Judge::new(payload_bytes, post.whole),
+                post: Arc::clone(post),
+                base: (Instant::now(), now_ns()),
+                seat,
+                register: Arc::clone(&register),
             })
-            .map_err(Broken::setup)?;
+        })?;
         let client_io = site.io_thread(site.seats.client("client-io"))?;
         Ok(Self {
             client_io,
-            address: server.local_address(),
-            server,
-            options: link,
+            far_end,
+            options: site.link_options(strategy)?,
             posts,
         })
     }
@@ -175,9 +166,10 @@ impl Ends {
             seat: site.seats.client("client-io"),
             register: Arc::clone(&site.register),
         };
+        let address = self.far_end.meet(site)?;
         let link = self
             .client_io
-            .connect(&self.address, self.options.clone(), sender)
+            .connect(&address, self.options.clone(), sender)
             .map_err(Broken::setup)?;
         link.wait_open(SETUP_LIMIT).map_err(Broken::setup)?;
         let closing = link.clone();
@@ -187,7 +179,7 @@ impl Ends {
 
     /// Ends the server; how many messages of the pass were corrupted.
     fn finish(self) -> u64 {
-        self.server.abort();
+        self.far_end.abort();
         let posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = posts.first().and_then(|post| post.take_receipt());
         pass.map_or(0, |receipt| receipt.arrivals.integrity(0).corrupted)

@@ -16,7 +16,8 @@ use crate::handler::{Reason, Unsent};
 impl LinkDriver {
     /// The application ends our side.
     pub(crate) fn finish(&mut self, turn: &mut Turn) -> Alive {
-        match (&self.stage, self.is_datagram()) {
+        // Where no end can be told, ending our side is all that there is.
+        match (&self.stage, self.is_datagram() || self.is_serial()) {
             (Stage::Open, false) => self.finish_our_side(turn),
             (Stage::Open, true) => self.close(None, turn),
             (Stage::Closing(_) | Stage::Ending(_) | Stage::Ended, _) => Alive::Yes,
@@ -111,6 +112,15 @@ impl LinkDriver {
         let mut kernel_bytes = None;
         if let Some(outlet) = self.outlet.take() {
             kernel_bytes = outlet.socket().unsent_bytes();
+            let sends_on = match reason {
+                // Dropped, it is no more than not waited for.
+                Reason::Aborted => !shared.is_aborted(),
+                Reason::Closed => kernel_bytes.is_none_or(|held| held == 0),
+                _ => false,
+            };
+            if !sends_on {
+                outlet.socket().discard_unsent();
+            }
             turn.deregister(outlet.socket().as_fd());
             outlet.socket().shutdown();
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Interest;
 use tautline_session::{Caller, Discard};
@@ -113,9 +113,16 @@ impl LinkDriver {
 
     /// Everything is written.
     pub(super) fn end_our_side(&mut self, turn: &mut Turn) -> Alive {
+        if self.is_serial() && self.kernel_sends() {
+            // Nothing tells when it has sent all.
+            let look = Instant::now() + UNSENT_POLL;
+            self.alarm.set(look, self.audience.shared().id, turn);
+            return self.tell_pressure(turn);
+        }
         self.our_side = Side::Ended;
+        let tells_end = !self.is_datagram() && !self.is_serial();
         if let Some(outlet) = &self.outlet
-            && !self.is_datagram()
+            && tells_end
         {
             // It fails where the peer has reset: reading tells.
             let said = outlet.socket().shutdown_write();
@@ -132,7 +139,8 @@ impl LinkDriver {
     }
 
     fn end_if_both_ended(&mut self, turn: &mut Turn) -> Alive {
-        let both_ended = self.their_side == Side::Ended || self.is_datagram();
+        let tells_end = !self.is_datagram() && !self.is_serial();
+        let both_ended = self.their_side == Side::Ended || !tells_end;
         if !both_ended {
             return Alive::Yes;
         }
@@ -143,6 +151,12 @@ impl LinkDriver {
             }
             _ => self.end(Reason::PeerEnded, turn),
         }
+    }
+
+    /// Whether the driver of a serial line has something left to send, as far as it says.
+    fn kernel_sends(&self) -> bool {
+        let outlet = self.outlet.as_ref();
+        outlet.is_some_and(|outlet| outlet.socket().unsent_bytes().is_some_and(|held| held > 0))
     }
 
     /// Writing failed. What the peer sent before it went may still be there to read, a turn's share at a
@@ -160,3 +174,5 @@ impl LinkDriver {
 
 /// Blocks of one link written before others have their turn: 1 MiB.
 const BLOCKS_PER_TURN: usize = 16;
+/// Between two looks at what a serial line has left to send: 6 bytes at 9,600 baud.
+const UNSENT_POLL: Duration = Duration::from_millis(6);

@@ -1,5 +1,6 @@
 //! Peers on plain sockets: they stall, lie and vanish as no polite program would.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +12,7 @@ use tautline::{Address, UdsName};
 
 #[cfg(feature = "tls")]
 use super::raw_tls::RawTls;
-use super::{Place, Transport, WATCHDOG, fresh};
+use super::{Place, PtyListener, Transport, WATCHDOG, fresh, sys};
 
 /// A listening stream socket of the standard library.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) enum RawListener {
     #[cfg(feature = "tls")]
     Tls(TcpListener),
     Uds(UnixListener, Place),
+    Serial(PtyListener),
 }
 
 /// One end of a stream of the standard library.
@@ -29,10 +31,15 @@ pub(crate) enum RawStream {
     #[cfg(feature = "tls")]
     Tls(RawTls),
     Uds(UnixStream),
+    /// The master of a pseudo-terminal.
+    Serial(File),
 }
 
 impl RawListener {
     pub(crate) fn bind(transport: Transport) -> Self {
+        if transport == Transport::Serial {
+            return Self::Serial(PtyListener::new());
+        }
         let place = fresh(transport);
         match &place.address {
             Address::Tcp { .. } => Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap()),
@@ -45,8 +52,11 @@ impl RawListener {
         }
     }
 
-    /// Accepted streams inherit it.
+    /// Accepted streams inherit it. A terminal's is what it is: some 12 KiB.
     pub(crate) fn with_receive_buffer(self, bytes: usize) -> Self {
+        if let Self::Serial(_) = &self {
+            return self;
+        }
         SockRef::from(&self.as_fd())
             .set_recv_buffer_size(bytes)
             .unwrap();
@@ -59,6 +69,7 @@ impl RawListener {
             #[cfg(feature = "tls")]
             Self::Tls(listener) => Address::tls(listener.local_addr().unwrap()),
             Self::Uds(_, place) => place.address.clone(),
+            Self::Serial(listener) => listener.address(),
         }
     }
 
@@ -71,6 +82,7 @@ impl RawListener {
                 RawStream::Tls(RawTls::accept(watched(stream)).unwrap())
             }
             Self::Uds(listener, _) => RawStream::Uds(listener.accept().unwrap().0),
+            Self::Serial(listener) => RawStream::Serial(listener.accept()),
         };
         stream.watched()
     }
@@ -81,6 +93,7 @@ impl RawListener {
             #[cfg(feature = "tls")]
             Self::Tls(listener) => listener.as_fd(),
             Self::Uds(listener, _) => listener.as_fd(),
+            Self::Serial(_) => panic!("no descriptor listens on a serial line"),
         }
     }
 }
@@ -106,8 +119,13 @@ impl RawStream {
 
     /// Nothing that it does takes longer than the watchdog, and nothing waits for a packet to fill.
     fn watched(self) -> Self {
-        if let Self::Tcp(stream) = &self {
-            stream.set_nodelay(true).unwrap();
+        match &self {
+            Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => {}
+            Self::Uds(_) => {}
+            // It looks before it reads.
+            Self::Serial(_) => return self,
         }
         let fd = self.as_fd();
         let socket = SockRef::from(&fd);
@@ -149,7 +167,7 @@ impl RawStream {
         }
     }
 
-    /// "That was all": the other direction goes on.
+    /// "That was all", which nobody can say on a serial line: the other direction goes on.
     pub(crate) fn end(&self) {
         self.try_end().unwrap();
     }
@@ -161,6 +179,7 @@ impl RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.end(),
             Self::Uds(stream) => stream.shutdown(Shutdown::Write),
+            Self::Serial(_) => panic!("a serial line has no end"),
         }
     }
 
@@ -174,7 +193,7 @@ impl RawStream {
             Self::Tcp(stream) => reset(stream),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => reset(stream.tcp()),
-            Self::Uds(_) => {}
+            Self::Uds(_) | Self::Serial(_) => {}
         }
         drop(self);
     }
@@ -185,6 +204,7 @@ impl RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.tcp().as_fd(),
             Self::Uds(stream) => stream.as_fd(),
+            Self::Serial(master) => master.as_fd(),
         }
     }
 
@@ -194,6 +214,7 @@ impl RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => Self::Tls(stream.clone()),
             Self::Uds(stream) => Self::Uds(stream.try_clone().unwrap()),
+            Self::Serial(master) => Self::Serial(master.try_clone().unwrap()),
         }
     }
 }
@@ -205,6 +226,16 @@ impl Read for RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.read(buffer),
             Self::Uds(stream) => stream.read(buffer),
+            Self::Serial(master) => {
+                if !sys::is_readable(master.as_fd(), WATCHDOG) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                match master.read(buffer) {
+                    // The slave was closed.
+                    Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(0),
+                    result => result,
+                }
+            }
         }
     }
 }
@@ -216,6 +247,7 @@ impl Write for RawStream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.write(bytes),
             Self::Uds(stream) => stream.write(bytes),
+            Self::Serial(master) => master.write(bytes),
         }
     }
 

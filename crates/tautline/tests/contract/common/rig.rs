@@ -9,8 +9,8 @@ use tautline::{
 };
 
 use super::{
-    Inbox, Place, RawListener, RawPeer, RawStream, Recorder, Transport, WATCHDOG, fresh, recorder,
-    until,
+    Cable, Inbox, Place, RawListener, RawPeer, RawStream, Recorder, Transport, WATCHDOG, fresh,
+    recorder, until,
 };
 
 pub(crate) fn start() -> IoThread {
@@ -62,7 +62,7 @@ pub(crate) fn stalled(io: &IoThread, transport: Transport, handler: Recorder) ->
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.is_socket().then_some(16 * 1024),
         ..framed(transport)
     };
     let (link, peer) = client_of_raw(io, &listener, options, handler);
@@ -175,7 +175,8 @@ pub(crate) struct Pair {
     pub(crate) client_inbox: Inbox,
     pub(crate) peer: Link,
     pub(crate) peer_inbox: Inbox,
-    pub(crate) served: Served,
+    /// `None` where there are no servers: both ends are clients.
+    pub(crate) served: Option<Served>,
     pub(crate) client_io: IoThread,
     pub(crate) server_io: IoThread,
 }
@@ -209,6 +210,27 @@ impl Pair {
         (peer_handler, peer_inbox): (Recorder, Inbox),
     ) -> Self {
         let (client_io, server_io) = (start(), start());
+        if transport == Transport::Serial {
+            let cable = Cable::new();
+            let [here, there] = cable.ends();
+            let client = client_io
+                .connect(&here, client_options.clone(), client_handler)
+                .unwrap();
+            let peer = server_io
+                .connect(&there, peer_options.clone(), peer_handler)
+                .unwrap();
+            client.wait_open(WATCHDOG).unwrap();
+            peer.wait_open(WATCHDOG).unwrap();
+            return Self {
+                client,
+                client_inbox,
+                peer,
+                peer_inbox,
+                served: None,
+                client_io,
+                server_io,
+            };
+        }
         let options = ServerOptions {
             link: peer_options.clone(),
             ..ServerOptions::default()
@@ -230,7 +252,7 @@ impl Pair {
             client_inbox,
             peer,
             peer_inbox,
-            served,
+            served: Some(served),
             client_io,
             server_io,
         }

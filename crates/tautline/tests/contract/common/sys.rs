@@ -1,6 +1,11 @@
 //! What these tests ask of the system and the standard library does not offer.
 
+use std::ffi::{CStr, OsStr};
+use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -80,3 +85,36 @@ pub(crate) fn give_up_sys_nice() {
     let set = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), held.as_ptr()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
+
+/// `posix_openpt(3)`, `unlockpt(3)` and `ptsname(3)`: the master of a fresh pseudo-terminal, and its
+/// slave's path.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn openpt() -> (File, PathBuf) {
+    let master = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open("/dev/ptmx")
+        .unwrap();
+    let mut name = [0_u8; 64];
+    // SAFETY: `name` has the length that is passed.
+    let named = unsafe {
+        assert_eq!(libc::unlockpt(master.as_raw_fd()), 0);
+        libc::ptsname_r(master.as_raw_fd(), name.as_mut_ptr().cast(), name.len())
+    };
+    assert_eq!(named, 0);
+    let name = CStr::from_bytes_until_nul(&name).unwrap();
+    (master, OsStr::from_bytes(name.to_bytes()).into())
+}
+
+/// `ioctl(TIOCPKT)`: whether a master is told of what is done to its slave, before each read.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn set_packet_mode(master: BorrowedFd<'_>, on: bool) {
+    let on = libc::c_int::from(on);
+    // SAFETY: this request reads one int.
+    let set = unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCPKT, &raw const on) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// `TIOCPKT_FLUSHREAD`: the slave has thrown away its input.
+pub(crate) const FLUSHED_INPUT: u8 = 1;

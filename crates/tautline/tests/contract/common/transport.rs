@@ -13,6 +13,7 @@ pub(crate) enum Transport {
     Tls,
     Uds,
     Udp,
+    Serial,
 }
 
 /// Named as in the tables.
@@ -36,15 +37,26 @@ pub(crate) const fn udp() -> Transport {
     Transport::Udp
 }
 
+/// Pseudo-terminals.
+#[cfg(feature = "serial")]
+pub(crate) const fn serial() -> Transport {
+    Transport::Serial
+}
+
 impl Transport {
     pub(crate) const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
+    /// Whether sockets are behind it, with their buffers and ends of streams.
+    pub(crate) const fn is_socket(self) -> bool {
+        !matches!(self, Self::Serial)
+    }
+
     /// What keeps the borders of messages here.
     pub(crate) const fn framing(self) -> Framing {
         match self {
-            Self::Tcp | Self::Tls | Self::Uds => Framing::length_prefix(),
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => Framing::length_prefix(),
             Self::Udp => Framing::Raw,
         }
     }
@@ -53,14 +65,14 @@ impl Transport {
     pub(crate) fn tls(self) -> Tls {
         match self {
             Self::Tls => trusting(),
-            Self::Tcp | Self::Uds | Self::Udp => Tls::default(),
+            Self::Tcp | Self::Uds | Self::Udp | Self::Serial => Tls::default(),
         }
     }
 
     /// What a message weighs here.
     pub(crate) const fn encoded(self, payload_bytes: usize) -> usize {
         match self {
-            Self::Tcp | Self::Tls | Self::Uds => 4 + payload_bytes,
+            Self::Tcp | Self::Tls | Self::Uds | Self::Serial => 4 + payload_bytes,
             Self::Udp => payload_bytes,
         }
     }
@@ -79,6 +91,8 @@ pub(crate) fn fresh(transport: Transport) -> Place {
         Transport::Tcp => ("tcp://127.0.0.1:0".parse().unwrap(), None),
         Transport::Tls => ("tls://127.0.0.1:0".parse().unwrap(), None),
         Transport::Udp => ("udp://127.0.0.1:0".parse().unwrap(), None),
+        // Where nobody can listen, and no device is.
+        Transport::Serial => ("serial:///dev/ttyNONE7".parse().unwrap(), None),
         Transport::Uds => {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("x.sock");
