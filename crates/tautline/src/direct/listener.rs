@@ -8,7 +8,7 @@ use super::connecting::secure;
 use super::receiving::DATAGRAM_ROOM;
 use super::{DirectLink, passed};
 use crate::address::Address;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::transport::{self, Listener, PollInterest, Remote, Socket, TlsSetup, is_icmp};
 
@@ -69,6 +69,28 @@ impl DirectListener {
         self.address.clone()
     }
 
+    /// Waits for a stream peer as [`accept`](Self::accept) does, but not for its handshake: that is the
+    /// [`Newcomer`]'s, which may do it on another thread, so that one who is slow holds up nobody else.
+    ///
+    /// # Errors
+    /// Not in time, a listener of datagrams, or the system's refusal.
+    pub fn accept_newcomer(&mut self, deadline: Option<Instant>) -> Result<Newcomer, Error> {
+        match &self.listening {
+            Listening::Stream(listener) => Ok(Newcomer {
+                socket: accept_stream(listener, &self.address, deadline)?,
+                address: self.address.clone(),
+                options: self.options.clone(),
+                tls: self.tls.clone(),
+            }),
+            Listening::Datagram(_) => Err(Error::because(
+                ErrorKind::InvalidAddress,
+                "accept on",
+                &self.address,
+                "datagrams have no newcomers; use accept",
+            )),
+        }
+    }
+
     /// Waits for a peer until the deadline, or without one for ever. Over UDP the peer is whoever sends
     /// the first datagram, and the only one.
     ///
@@ -105,6 +127,34 @@ impl DirectListener {
                 Ok(link)
             }
         }
+    }
+}
+
+/// A stream peer that has connected to a [`DirectListener`], and over TLS not shaken hands yet. Dropping
+/// it closes the connection.
+#[derive(Debug)]
+pub struct Newcomer {
+    socket: Socket,
+    address: Address,
+    options: LinkOptions,
+    tls: Option<TlsSetup>,
+}
+
+impl Newcomer {
+    /// The peer's address, where it has one.
+    pub fn peer_address(&self) -> Option<Address> {
+        self.socket.peer_address()
+    }
+
+    /// Its link. Over TLS this waits for the handshake, at most `tls.handshake_timeout`; elsewhere it does
+    /// not wait.
+    ///
+    /// # Errors
+    /// Why the handshake failed, or the system's refusal.
+    pub fn open(self) -> Result<DirectLink, Error> {
+        let (place, setup) = (("accept on", &self.address), self.tls.as_ref());
+        let socket = secure(self.socket, setup, place, &self.options, None)?;
+        DirectLink::new(&self.address, socket, &self.options)
     }
 }
 
