@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tautline::{Address, Strategy};
+use tautline::{Address, SerialLine, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Placement, PlanError, Sched, Transport};
 use tautline_gauge::primes::{Limit, LimitError};
 use tautline_gauge::quantity::{self, QuantityError};
@@ -15,8 +15,26 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     match address {
         Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Ok(address),
         Address::Tls { .. } | Address::Serial(_) => Err(format!(
-            "{}: the instrument does not measure it",
+            "{}: measured in one process only, by bench --transports {0}",
             address.scheme()
+        )),
+    }
+}
+
+/// A serial port: an address, or its path with the same settings behind.
+pub(crate) fn serial_port(text: &str) -> Result<SerialLine, String> {
+    let address = match text.starts_with('/') {
+        true => format!("serial://{text}"),
+        false => text.to_owned(),
+    };
+    match address
+        .parse::<Address>()
+        .map_err(|error| error.to_string())?
+    {
+        Address::Serial(line) => Ok(line),
+        other => Err(format!(
+            "{} is no serial port: a path such as /dev/ttyUSB0?baud=115200",
+            other.scheme()
         )),
     }
 }

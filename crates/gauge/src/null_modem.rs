@@ -34,7 +34,7 @@ impl NullModem {
     /// When there is no pseudo-terminal to be had, or no thread, or what `take_place` said.
     pub fn start(take_place: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
         let (near, far) = (Terminal::open()?, Terminal::open()?);
-        let (hung_up, hangup) = io::pipe()?;
+        let (hung_up, hangup) = Hangup::pair()?;
         let (placed, is_placed) = mpsc::sync_channel(1);
         let paths = (near.path.clone(), far.path.clone());
         let pump = thread::Builder::new()
@@ -55,7 +55,7 @@ impl NullModem {
         Ok(Self {
             near: paths.0,
             far: paths.1,
-            hangup: Hangup(Arc::new(Mutex::new(Some(hangup)))),
+            hangup,
             pump: Some(pump),
         })
     }
@@ -102,6 +102,12 @@ impl Drop for NullModem {
 pub struct Hangup(Arc<Mutex<Option<PipeWriter>>>);
 
 impl Hangup {
+    /// One, and what becomes readable when it hangs up.
+    pub(crate) fn pair() -> io::Result<(PipeReader, Self)> {
+        let (hung_up, hangup) = io::pipe()?;
+        Ok((hung_up, Self(Arc::new(Mutex::new(Some(hangup))))))
+    }
+
     /// Hangs up; a second time changes nothing.
     pub fn hang_up(&self) {
         // The pump waits for the end of this pipe, and closes both masters.

@@ -5,6 +5,7 @@
 //! [`Plan::duration_bound`].
 
 mod latency;
+mod line;
 mod place;
 mod smoke;
 mod strategy;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tautline::Address;
 
 pub use self::latency::{Driver, LatencyPlan};
+pub use self::line::wire_time;
 pub use self::place::{Placement, PlacementPlan, Sched};
 pub use self::smoke::SmokePlan;
 pub use self::strategy::{OnRefused, StrategyPlan};
@@ -106,6 +108,18 @@ impl Plan {
         self.placement.check()?;
         self.check_built()?;
         check_one_a_transport("--bind", &self.bind)?;
+        if let Some(address) = self
+            .bind
+            .iter()
+            .find(|bind| matches!(bind, Address::Serial(_)))
+        {
+            return Err(PlanError::new(
+                "--bind",
+                format!(
+                    "{address}: nobody listens on a serial line; a port is for --loopback-plug"
+                ),
+            ));
+        }
         self.check_to()?;
         Ok(self)
     }
@@ -125,7 +139,8 @@ impl Plan {
     /// How long the plan takes at most on a slow board with nothing going wrong.
     ///
     /// Computed from the counts and generous costs, without measuring anything: an echo is taken to
-    /// cost 100 us and 8 us a KiB. A fast machine needs a fifth of it.
+    /// cost 100 us and 8 us a KiB, over TLS and pseudo-terminals more, and on a port what the wire takes.
+    /// A fast machine needs a fifth of it.
     pub fn duration_bound(&self) -> Duration {
         let latency = self
             .latency
@@ -193,8 +208,14 @@ const SETUP_BOUND: Duration = Duration::from_millis(50);
 /// Clock, wake-up cost and counters, measured once.
 const EVIDENCE_BOUND: Duration = Duration::from_secs(1);
 
-fn echo_bound(size: usize) -> Duration {
-    Duration::from_micros(100) + Duration::from_nanos(8_000 * size as u64 / 1_024)
+fn echo_bound(transport: Transport, size: usize) -> Duration {
+    let (each_us, ns_a_kib) = match transport {
+        Transport::Tcp | Transport::Udp | Transport::Uds => (100, 8_000),
+        Transport::Tls => (120, 16_000),
+        // Two pseudo-terminals and the thread between them, 4 KiB at a time.
+        Transport::Serial => (250, 60_000),
+    };
+    Duration::from_micros(each_us) + Duration::from_nanos(ns_a_kib * size as u64 / 1_024)
 }
 
 fn multiply(one: Duration, count: u64) -> Duration {

@@ -160,7 +160,7 @@ pub struct ThreadRecord {
 /// application thread sends and waits, the reply comes by callback.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LatencyRow {
-    /// `tcp`, `udp` or `uds`.
+    /// `tcp`, `tls`, `udp`, `uds` or `serial`.
     pub transport: String,
     /// Payload of each message, without framing.
     pub payload_bytes: usize,
@@ -194,14 +194,35 @@ pub struct LatencyRow {
     pub drivers: Vec<DriverRow>,
     /// Each run of `driver`, for the CSV.
     pub each_run: Vec<LatencyRun>,
+    /// What it went over.
+    #[serde(flatten)]
+    pub medium: Medium,
+}
+
+/// What the bytes of a row went over, where its transport does not say it all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Medium {
+    /// The serial port whose ends are joined, with its settings; `None` where there is none.
+    pub port: Option<String>,
+    /// What the frame of a payload takes on the wire at the port's baud; `None` where no wire is.
+    pub wire_time_ns: Option<u64>,
+    /// How long the port's driver gathers bytes, where it says so.
+    pub latency_timer_ms: Option<u64>,
+    /// Whether the port's driver hands over bytes at once, as it was read back.
+    pub low_latency: Option<bool>,
+    /// What both ends agreed on, control and library alike; `None` without TLS.
+    pub tls: Option<TlsRecord>,
+    /// What a reader of the row has to know.
+    pub note: Option<String>,
 }
 
 /// What both ends of a TLS connection agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsRecord {
-    /// `TLSv1_3`
+    /// `TLS 1.3`
     pub version: String,
-    /// `TLS13_AES_256_GCM_SHA384`
+    /// `TLS_AES_256_GCM_SHA384`
     pub cipher_suite: String,
 }
 
@@ -342,7 +363,7 @@ pub struct LatencyRun {
 /// maxima; each run is in `each_run`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StrategyRow {
-    /// `tcp`, `udp` or `uds`.
+    /// `tcp`, `tls`, `udp`, `uds` or `serial`.
     pub transport: String,
     /// `reliable`, `besteffort` or `keeplatest`.
     pub strategy: String,
@@ -394,6 +415,9 @@ pub struct StrategyRow {
     pub control: StreamControl,
     /// Each run, for the CSV.
     pub each_run: Vec<StrategyRun>,
+    /// What it went over.
+    #[serde(flatten)]
+    pub medium: Medium,
 }
 
 /// What the receiver found in the messages' sequence numbers and checks.

@@ -6,7 +6,9 @@
 mod addresses;
 mod far_end;
 mod latency;
+mod medium;
 mod meter;
+mod plug;
 mod remote;
 mod site;
 mod smoke;
@@ -22,7 +24,7 @@ use self::addresses::Addresses;
 use self::meter::{Budget, Meter};
 use self::site::Site;
 pub(crate) use self::smoke::HOPELESS as SMOKE_HOPELESS;
-use self::supervise::{Pulse, SILENCE_LIMIT, supervise};
+use self::supervise::{Pulse, supervise};
 use crate::clock;
 use crate::environment::Evidence;
 use crate::evidence::Watch;
@@ -234,14 +236,15 @@ impl Bench<'_> {
         for run in 0..plan.runs {
             let slice = budget.next_slice();
             let site = self.site(transport, payload_bytes);
-            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let (pulse, own, found) = (Arc::clone(&site.pulse), plan.clone(), site.clone());
             let mut random = Random::seeded(mix(seed.wrapping_add(run as u64)));
             let name = format!(
                 "{transport} {payload_bytes} B, run {} of {}",
                 run + 1,
                 plan.runs
             );
-            self.meter.begin(name, plan.run_bound(payload_bytes));
+            self.meter
+                .begin(name, plan.run_bound(transport, payload_bytes));
             let mut tick = |done: u64| self.meter.tick(done as f64 / blocks);
             let outcome = supervise(&pulse, self.stop, &mut tick, move || {
                 latency::measure(&site, &own, slice, &mut random)
@@ -249,6 +252,7 @@ impl Bench<'_> {
             .map_err(BenchError::partial)?;
             self.meter.end();
             outcome.add_to(cell);
+            cell.went_over(found.medium());
             self.go_on(outcome.broken)?;
         }
         Ok(())
@@ -284,7 +288,7 @@ impl Bench<'_> {
         for run in 0..plan.runs {
             let slice = budget.next_slice();
             let site = self.site(transport, payload_bytes);
-            let (pulse, own) = (Arc::clone(&site.pulse), plan.clone());
+            let (pulse, own, found) = (Arc::clone(&site.pulse), plan.clone(), site.clone());
             let mut random = Random::seeded(mix(seed.wrapping_add(run as u64)));
             let name = format!(
                 "{transport} {strategy} {payload_bytes} B, run {} of {}",
@@ -300,6 +304,7 @@ impl Bench<'_> {
             self.meter.end();
             let broken = outcome.broken.clone();
             cell.add(outcome);
+            cell.went_over(found.medium());
             self.go_on(broken)?;
         }
         Ok(())
@@ -368,13 +373,24 @@ impl Bench<'_> {
             Some(_) => pulse.of_one_peer(),
             None => pulse,
         };
-        Site {
+        let site = Site {
             transport,
             payload_bytes,
             seats: self.seats.clone(),
             register: Arc::clone(self.register),
             addresses: Arc::clone(self.addresses),
             pulse: Arc::new(pulse),
+            agreed: Arc::default(),
+        };
+        match site
+            .plug()
+            .and_then(|plug| plug.wire_time(site.wire_bytes()))
+        {
+            Some(each) => Site {
+                pulse: Arc::new(Pulse::new(false).of_slow_messages(each)),
+                ..site
+            },
+            None => site,
         }
     }
 }
@@ -389,6 +405,13 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
+    /// What, where and why.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Setup(message) | Self::Partial(message) => message,
+        }
+    }
+
     pub(crate) fn setup(cause: impl Display) -> Self {
         Self::Setup(cause.to_string())
     }
@@ -412,7 +435,10 @@ impl Site {
             cell = format!("{} {} B", remote.asked, self.payload_bytes);
         }
         Broken::Partial(match self.pulse.is_closed() {
-            true => format!("{cell}: nothing arrived for {} s", SILENCE_LIMIT.as_secs()),
+            true => format!(
+                "{cell}: nothing arrived for {} s",
+                self.pulse.silence().as_secs()
+            ),
             false => format!("{cell}: {why}"),
         })
     }

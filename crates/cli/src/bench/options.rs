@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
-use tautline::{Address, Strategy};
+use tautline::{Address, SerialLine, Strategy};
 use tautline_gauge::plan::{Driver, OnRefused, Transport};
 
 use super::ab::AbOptions;
@@ -57,6 +57,7 @@ pub(super) enum Table {
 #[derive(Debug, Args)]
 #[command(after_help = after_help(
     "tautline bench latency --transports uds --sizes 64,16Ki\n  \
+     tautline bench latency --loopback-plug '/dev/ttyUSB0?baud=921600'\n  \
      tautline bench latency --to 10.0.0.5,udp://10.0.0.5:6001 --sizes 64"
 ))]
 pub(super) struct LatencyCommand {
@@ -64,6 +65,17 @@ pub(super) struct LatencyCommand {
     pub(super) matrix: Matrix,
     #[command(flatten)]
     pub(super) elsewhere: Elsewhere,
+    /// Measure on one serial port whose sending and receiving ends are joined: a path with settings, such
+    /// as /dev/ttyUSB0?baud=921600, or a serial:// address. The library and the control hear themselves
+    /// on it in turns. Sizes are 64,256,1Ki unless given, and a run has half a minute unless its echoes
+    /// are given by --iterations
+    #[arg(
+        long,
+        value_name = "PORT",
+        value_parser = values::serial_port,
+        conflicts_with_all = ["to", "bind"]
+    )]
+    pub(super) loopback_plug: Option<SerialLine>,
     #[command(flatten)]
     pub(super) latency: LatencyOptions,
     #[command(flatten)]
@@ -172,7 +184,8 @@ pub(super) struct Matrix {
     #[arg(long)]
     pub(super) quick: bool,
 
-    /// Transports: tcp, udp, uds [default: tcp,udp,uds]
+    /// Transports: tcp, tls, udp, uds, serial [default: tcp,udp,uds]. Over tls the run makes a
+    /// certificate of its own; serial is two pseudo-terminals joined by a thread
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::transport)]
     pub(super) transports: Option<Vec<Transport>>,
 
@@ -298,6 +311,14 @@ impl BenchCommand {
             Some(Table::Latency(command)) => Some(&command.matrix),
             Some(Table::Strategy(command)) => Some(&command.matrix),
             Some(Table::UdpSmoke(_)) => None,
+        }
+    }
+
+    /// The port whose ends are joined.
+    pub(super) fn plug(&self) -> Option<&SerialLine> {
+        match &self.table {
+            Some(Table::Latency(command)) => command.loopback_plug.as_ref(),
+            None | Some(Table::Strategy(_) | Table::UdpSmoke(_)) => None,
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
+use tautline::SerialLine;
 use tautline_gauge::gate::Tables;
 use tautline_gauge::plan::{LatencyPlan, Plan, SmokePlan, StrategyPlan, Transport};
 
@@ -45,7 +46,14 @@ impl BenchCommand {
             Some(Table::Strategy(command)) => (None, Some(&command.strategy)),
             Some(Table::UdpSmoke(_)) => (None, None),
         };
-        plan.latency = latency.and_then(|options| Some(options.applied(plan.latency?, matrix)));
+        let plug = self.plug();
+        plan.latency = latency.and_then(|options| {
+            let latency = plan.latency?;
+            Some(match plug {
+                None => options.applied(latency, matrix),
+                Some(line) => options.applied_on_plug(latency, matrix, line),
+            })
+        });
         plan.strategy = strategy.and_then(|options| Some(options.applied(plan.strategy?, matrix)));
         plan.smoke = plan
             .smoke
@@ -148,6 +156,21 @@ impl LatencyOptions {
             warmup: self.warmup.unwrap_or(plan.warmup),
             spin: self.spin.unwrap_or(plan.spin),
             budget: plan.budget,
+            plug: plan.plug,
+        }
+    }
+
+    fn applied_on_plug(
+        &self,
+        plan: LatencyPlan,
+        matrix: &Matrix,
+        line: &SerialLine,
+    ) -> LatencyPlan {
+        let plan = self.applied(plan.on_plug(line.clone()), matrix);
+        match self.iterations {
+            // Asked for by number: it takes as long as it takes.
+            Some(_) => plan,
+            None => plan.half_a_minute_a_run(),
         }
     }
 }

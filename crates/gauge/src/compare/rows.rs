@@ -75,6 +75,7 @@ impl Found<'_> {
         let names = |driver: &str| Names {
             transport: Some(row.transport.clone()),
             driver: Some(driver.to_owned()),
+            detail: row.medium.port.clone().unwrap_or_default(),
             payload_bytes: Some(row.payload_bytes),
             control: driver == CONTROL,
             ..Names::of(Table::Latency)

@@ -11,6 +11,7 @@ use super::serial::SerialEnd;
 use super::tls::TlsEnd;
 use crate::null_modem::{Hangup, NullModem};
 use crate::plan::Transport;
+use crate::report::TlsRecord;
 
 /// One end of a connected pair of raw blocking sockets, or of two terminals joined by a null modem.
 #[derive(Debug)]
@@ -79,6 +80,15 @@ impl End {
     pub fn joined_by(modem: NullModem) -> io::Result<(Self, Self)> {
         let (near, far) = SerialEnd::pair(modem)?;
         Ok((Self::Serial(near), Self::Serial(far)))
+    }
+
+    /// What its TLS handshake came to, where there was one.
+    #[must_use]
+    pub fn agreed(&self) -> Option<TlsRecord> {
+        match self {
+            Self::Tls(stream) => Some(stream.agreed()),
+            Self::Tcp(_) | Self::Udp(_) | Self::Uds(_) | Self::Serial(_) => None,
+        }
     }
 
     /// A connected socket of this transport as an end.

@@ -11,7 +11,8 @@ use std::time::Duration;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{
-    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    ClientConfig, ClientConnection, Connection, ProtocolVersion, RootCertStore, ServerConfig,
+    ServerConnection,
 };
 
 use crate::certificate::{self, OwnCertificate};
@@ -64,8 +65,16 @@ impl TlsEnd {
         let version = session.protocol_version();
         let suite = session.negotiated_cipher_suite();
         TlsRecord {
-            version: version.map_or_else(unknown, |version| format!("{version:?}")),
-            cipher_suite: suite.map_or_else(unknown, |suite| format!("{:?}", suite.suite())),
+            version: match version {
+                Some(ProtocolVersion::TLSv1_2) => "TLS 1.2".to_owned(),
+                Some(ProtocolVersion::TLSv1_3) => "TLS 1.3".to_owned(),
+                Some(_) | None => "unknown".to_owned(),
+            },
+            // rustls writes TLS13_ where the registry has TLS_.
+            cipher_suite: suite.map_or_else(
+                || "unknown".to_owned(),
+                |suite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_"),
+            ),
         }
     }
 
@@ -128,10 +137,6 @@ fn server_config(own: &OwnCertificate) -> io::Result<ServerConfig> {
         .with_no_client_auth()
         .with_single_cert(chain, key.into())
         .map_err(io::Error::other)
-}
-
-fn unknown() -> String {
-    "unknown".to_owned()
 }
 
 /// Generous on loopback, where a handshake takes a millisecond.

@@ -4,9 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tautline::SerialLine;
+
 use super::{
     CONTENT_PASS_MESSAGES, FULL_SIZES, MOST_ITERATIONS, MOST_RUNS, PlanError, SETUP_BOUND,
-    Transport, cells, check_list, check_range, check_sizes, echo_bound, multiply, one_of, within,
+    Transport, cells, check_list, check_range, check_sizes, echo_bound, multiply, one_of,
+    wire_time, within,
 };
 
 /// The ways of driving the library.
@@ -73,6 +76,8 @@ pub struct LatencyPlan {
     /// Time for the whole matrix: the rounds stay, the echoes in each are cut to fit. `--quick`
     /// sets it.
     pub budget: Option<Duration>,
+    /// One serial port whose sending and receiving ends are joined, in place of pseudo-terminals.
+    pub plug: Option<SerialLine>,
 }
 
 impl Default for LatencyPlan {
@@ -87,6 +92,7 @@ impl Default for LatencyPlan {
             warmup: 1_000,
             spin: Duration::from_micros(50),
             budget: None,
+            plug: None,
         }
     }
 }
@@ -117,26 +123,53 @@ impl LatencyPlan {
         if self.spin > MOST_SPIN {
             return Err(PlanError::new("--spin", "at most 1s".to_owned()));
         }
-        Ok(())
+        self.check_plug()
     }
 
     pub(super) fn duration_bound(&self) -> Duration {
         let runs = self
             .cells()
             .into_iter()
-            .map(|(_, size)| self.run_bound(size));
+            .map(|(transport, size)| self.run_bound(transport, size));
         multiply(runs.sum(), self.runs as u64)
     }
 
     /// What one run of one cell takes at most: its share of the budget, or the sum of its echoes.
-    pub(crate) fn run_bound(&self, payload_bytes: usize) -> Duration {
+    pub(crate) fn run_bound(&self, transport: Transport, payload_bytes: usize) -> Duration {
+        let echo = self.echo_bound(transport, payload_bytes);
         let sides = self.drivers.len() as u64 + 1;
         let later_warmups = self.warmup / 10 * (self.rounds as u64).saturating_sub(1);
-        let echoes = self.iterations + self.warmup + later_warmups + CONTENT_PASS_MESSAGES;
-        let whole = SETUP_BOUND + multiply(echo_bound(payload_bytes), echoes.saturating_mul(sides));
-        within(whole, self.budget, self.cells().len() * self.runs)
+        let contents = self.content_messages(transport, payload_bytes);
+        let echoes = (self.iterations + self.warmup + later_warmups).saturating_add(contents);
+        let whole = SETUP_BOUND + multiply(echo, echoes.saturating_mul(sides));
+        let share = within(whole, self.budget, self.cells().len() * self.runs);
+        match &self.plug {
+            None => share,
+            // The least that a round is: a warm-up and an echo of every side, however long that takes.
+            Some(_) => {
+                let least = (2 * self.rounds as u64 + contents + 1).saturating_mul(sides);
+                share.max(multiply(echo, least))
+            }
+        }
+    }
+
+    /// Messages whose whole contents are compared before a run: fewer where each takes long.
+    pub(crate) fn content_messages(&self, transport: Transport, payload_bytes: usize) -> u64 {
+        let echo_ns = self.echo_bound(transport, payload_bytes).as_nanos().max(1);
+        let in_a_second = u64::try_from(1_000_000_000 / echo_ns).unwrap_or(u64::MAX);
+        in_a_second.clamp(1, CONTENT_PASS_MESSAGES)
+    }
+
+    fn echo_bound(&self, transport: Transport, payload_bytes: usize) -> Duration {
+        let software = echo_bound(transport, payload_bytes);
+        let on_wire = self.plug.as_ref().map_or(Duration::ZERO, |line| {
+            wire_time(line, payload_bytes + transport.overhead_bytes()) + GATHERING
+        });
+        software + on_wire
     }
 }
 
+/// What the driver of a USB adapter may hold bytes back for.
+const GATHERING: Duration = Duration::from_millis(16);
 const MOST_ROUNDS: u64 = 10_000;
 const MOST_SPIN: Duration = Duration::from_secs(1);

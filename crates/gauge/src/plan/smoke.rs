@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     DATAGRAM_PAYLOAD_LIMIT_BYTES, MOST_ITERATIONS, PAYLOAD_LEAST_BYTES, PlanError, SETUP_BOUND,
-    check_list, check_range, echo_bound, multiply,
+    Transport, check_list, check_range, echo_bound, multiply,
 };
 
 /// The UDP payload smoke test.
@@ -66,7 +66,10 @@ impl SmokePlan {
 
     /// What one path of one payload takes where every reply comes.
     pub(crate) fn path_bound(&self, payload_bytes: usize) -> Duration {
-        multiply(echo_bound(payload_bytes), self.warmup + self.iterations) + SETUP_BOUND
+        multiply(
+            echo_bound(Transport::Udp, payload_bytes),
+            self.warmup + self.iterations,
+        ) + SETUP_BOUND
     }
 }
 

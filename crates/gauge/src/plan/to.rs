@@ -31,6 +31,12 @@ impl Plan {
             return refused("the servers are elsewhere, there is nothing to --bind".to_owned());
         }
         for address in &self.to {
+            if let Address::Tls { .. } | Address::Serial(_) = address {
+                return refused(format!(
+                    "{address}: over {} both ends are measured in one process",
+                    address.scheme()
+                ));
+            }
             let nowhere = matches!(
                 address,
                 Address::Tcp { port: 0, .. } | Address::Udp { port: 0, .. }

@@ -135,12 +135,20 @@ struct LatencyLine<'a> {
     callback_p50_ratio: Option<f64>,
     handoff_p50_ratio: Option<f64>,
     spin_p50_ratio: Option<f64>,
+    // What it went over.
+    port: Option<&'a str>,
+    wire_time_us: Option<f64>,
+    latency_timer_ms: Option<u64>,
+    low_latency: Option<bool>,
+    tls_version: Option<&'a str>,
+    cipher_suite: Option<&'a str>,
 }
 
 impl<'a> LatencyLine<'a> {
     fn new(row: &'a LatencyRow, run: &LatencyRun) -> Self {
         let summary = &run.summary;
         let ratio = |driver| ratio_in_run(&row.drivers, driver, run.run);
+        let tls = row.medium.tls.as_ref();
         Self {
             transport: &row.transport,
             payload_size: row.payload_bytes,
@@ -169,6 +177,12 @@ impl<'a> LatencyLine<'a> {
             callback_p50_ratio: ratio("callback"),
             handoff_p50_ratio: ratio("handoff"),
             spin_p50_ratio: ratio("spin"),
+            port: row.medium.port.as_deref(),
+            wire_time_us: us(row.medium.wire_time_ns),
+            latency_timer_ms: row.medium.latency_timer_ms,
+            low_latency: row.medium.low_latency,
+            tls_version: tls.map(|tls| tls.version.as_str()),
+            cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
         }
     }
 }
@@ -239,11 +253,15 @@ struct StrategyLine<'a> {
     reordered: u64,
     corrupted: u64,
     control_received_mib_sec: Option<f64>,
+    // What it went over.
+    tls_version: Option<&'a str>,
+    cipher_suite: Option<&'a str>,
 }
 
 impl<'a> StrategyLine<'a> {
     fn new(row: &'a StrategyRow, run: &StrategyRun) -> Self {
         let payload = row.payload_bytes as u64;
+        let tls = row.medium.tls.as_ref();
         let mib_per_s = |messages: u64| {
             (run.elapsed_s > 0.0).then(|| (messages * payload) as f64 / MIB / run.elapsed_s)
         };
@@ -299,6 +317,8 @@ impl<'a> StrategyLine<'a> {
             reordered: run.integrity.reordered,
             corrupted: run.integrity.corrupted,
             control_received_mib_sec: run.control_received_mib_per_s,
+            tls_version: tls.map(|tls| tls.version.as_str()),
+            cipher_suite: tls.map(|tls| tls.cipher_suite.as_str()),
         }
     }
 }

@@ -101,6 +101,47 @@ pub(crate) fn report() -> Report {
     }
 }
 
+/// A report with rows over TLS, over pseudo-terminals, and over a port whose ends are joined.
+pub(crate) fn media_report() -> Report {
+    let mut report = report();
+    report.latency.truncate(1);
+    report.strategy.truncate(1);
+    let (tcp, stream) = (report.latency[0].clone(), report.strategy[0].clone());
+    let tls = Medium {
+        tls: Some(TlsRecord {
+            version: "TLS 1.3".to_owned(),
+            cipher_suite: "TLS_AES_256_GCM_SHA384".to_owned(),
+        }),
+        ..Medium::default()
+    };
+    let terminals = Medium {
+        note: Some("pseudo-terminals joined by a thread: no wire, no UART".to_owned()),
+        ..Medium::default()
+    };
+    let port = Medium {
+        port: Some("serial:///dev/ttyUSB0?baud=115200".to_owned()),
+        wire_time_ns: Some(5_902_777),
+        latency_timer_ms: Some(16),
+        low_latency: Some(false),
+        ..Medium::default()
+    };
+    for (transport, medium) in [("tls", tls), ("serial", terminals), ("serial", port)] {
+        report.latency.push(LatencyRow {
+            transport: transport.to_owned(),
+            medium: medium.clone(),
+            ..tcp.clone()
+        });
+        if medium.port.is_none() {
+            report.strategy.push(StrategyRow {
+                transport: transport.to_owned(),
+                medium,
+                ..stream.clone()
+            });
+        }
+    }
+    report
+}
+
 /// A report of one stream that lost the race against its own producer.
 pub(crate) fn stream_report() -> Report {
     let mut report = ping_report();
@@ -450,6 +491,7 @@ fn latency_row(&(transport, payload_bytes, messages_per_s, mib_per_s, us): &Echo
             .map(|(driver, share)| driver_row(driver, share, us))
             .collect(),
         each_run: (0..3).map(each_run).collect(),
+        medium: Medium::default(),
     }
 }
 
@@ -575,6 +617,7 @@ fn strategy_row(stream: &Stream) -> StrategyRow {
             ratio: Some(1.5),
         },
         each_run: vec![run],
+        medium: Medium::default(),
     }
 }
 

@@ -8,6 +8,7 @@ mod latency;
 pub(super) mod lines;
 pub mod machine;
 mod markdown;
+mod media;
 mod next;
 mod ping;
 pub(super) mod section;

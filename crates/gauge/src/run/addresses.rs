@@ -10,6 +10,7 @@ use std::{env, process};
 
 use tautline::{Address, DirectLink, DirectListener, LinkOptions, Tls, UdsName};
 
+use super::plug::Plug;
 use super::remote::Remote;
 use crate::certificate;
 use crate::clock::now_ns;
@@ -24,18 +25,26 @@ use crate::statistics::mix;
 pub(crate) struct Addresses {
     bind: Vec<Address>,
     remotes: Vec<Remote>,
+    plug: Option<Plug>,
     folder: Leftover,
     sockets: AtomicU64,
 }
 
 impl Addresses {
     pub(crate) fn new(plan: &Plan, remotes: Vec<Remote>) -> io::Result<Self> {
+        let plug = plan.latency.as_ref().and_then(|plan| plan.plug.as_ref());
         Ok(Self {
             bind: plan.bind.clone(),
             remotes,
+            plug: plug.map(Plug::hold).transpose().map_err(io::Error::other)?,
             folder: fresh_folder()?,
             sockets: AtomicU64::new(0),
         })
+    }
+
+    /// The one serial port that the run is on, where it is on one.
+    pub(crate) fn plug(&self) -> Option<&Plug> {
+        self.plug.as_ref()
     }
 
     /// The server elsewhere, where the run is against one.
@@ -54,7 +63,10 @@ impl Addresses {
                 continue;
             }
             let Some(address) = self.asked(transport) else {
-                try_line()?;
+                // A port was opened when the run took hold of it.
+                if self.plug.is_none() {
+                    try_line()?;
+                }
                 continue;
             };
             let options = LinkOptions {

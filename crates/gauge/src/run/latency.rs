@@ -14,7 +14,10 @@ mod library;
 mod pace;
 mod row;
 
+use std::iter;
 use std::time::Duration;
+
+use tautline::Address;
 
 use self::callback::CallbackEcho;
 use self::control::ControlEcho;
@@ -28,7 +31,7 @@ use self::row::SideRun;
 use super::Broken;
 use super::site::Site;
 use crate::clock::now_ns;
-use crate::plan::{CONTENT_PASS_MESSAGES, Driver, LatencyPlan};
+use crate::plan::{Driver, LatencyPlan};
 use crate::recorder::Recorder;
 use crate::statistics::Random;
 
@@ -79,12 +82,16 @@ struct Run<'a> {
     /// The figures of the block in turn.
     block: Box<Recorder>,
     /// Held until the sides are gone.
-    _library: Option<Library>,
+    ends: Ends<'a>,
 }
 
 /// One side: a way of making echoes, and what it has measured.
 struct Side {
-    echo: Echo,
+    /// `None` is the control.
+    driver: Option<Driver>,
+    /// Open from the start of the run to its end; on a port that is for one at a time it is opened for
+    /// each block.
+    echo: Option<Echo>,
     sequence: u64,
     run: SideRun,
 }
@@ -96,6 +103,71 @@ enum Echo {
     Handoff(HandoffEcho),
 }
 
+/// What the sides are opened with.
+struct Ends<'a> {
+    site: &'a Site,
+    spin: Duration,
+    library: Option<Library>,
+    /// The address asked for goes to the library's server, else to the first direct one.
+    asked: Option<Address>,
+}
+
+impl<'a> Ends<'a> {
+    fn new(site: &'a Site, plan: &LatencyPlan) -> Result<Self, Broken> {
+        let mut ends = Self {
+            site,
+            spin: plan.spin,
+            library: None,
+            asked: site.addresses.asked(site.transport),
+        };
+        let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
+        if plan.drivers.iter().any(on_io_thread) {
+            ends.library = Some(match (site.remote(), site.plug()) {
+                (Some(remote), _) => Library::reach(site, remote)?,
+                (None, Some(plug)) => Library::alone(site, plug)?,
+                (None, None) => Library::start(site, ends.address().as_ref())?,
+            });
+        }
+        Ok(ends)
+    }
+
+    /// Where the next of our servers listens, where one does.
+    fn address(&mut self) -> Option<Address> {
+        self.asked
+            .take()
+            .or_else(|| self.site.addresses.other(self.site.transport))
+    }
+
+    /// A side by this driver; `None` is the control.
+    fn open(&mut self, driver: Option<Driver>) -> Result<Echo, Broken> {
+        let site = self.site;
+        let Some(driver) = driver else {
+            return Ok(Echo::Control(ControlEcho::start(site)?));
+        };
+        Ok(match driver {
+            Driver::Direct | Driver::Spin => {
+                let spin = if driver == Driver::Spin {
+                    self.spin
+                } else {
+                    Duration::ZERO
+                };
+                Echo::Direct(Box::new(match (site.remote(), site.plug()) {
+                    (Some(remote), _) => DirectEcho::reach(site, driver, remote, spin)?,
+                    (None, Some(plug)) => DirectEcho::alone(site, driver, plug, spin)?,
+                    (None, None) => DirectEcho::start(site, driver, self.address(), spin)?,
+                }))
+            }
+            Driver::Callback => Echo::Callback(CallbackEcho::start(site, self.library())?),
+            Driver::Handoff => Echo::Handoff(HandoffEcho::start(site, self.library())?),
+        })
+    }
+
+    fn library(&self) -> &Library {
+        let library = self.library.as_ref();
+        library.expect("started for these drivers")
+    }
+}
+
 impl<'a> Run<'a> {
     fn start(site: &'a Site, plan: &LatencyPlan, pace: Pace) -> Result<Self, Broken> {
         site.pulse.unpark_me_on_stall();
@@ -103,45 +175,19 @@ impl<'a> Run<'a> {
             .client("client")
             .take(&site.register)
             .map_err(Broken::setup)?;
-        // The address asked for goes to the library's server, else to the first direct one.
-        let mut asked = site.addresses.asked(site.transport);
-        let mut address = || {
-            asked
-                .take()
-                .or_else(|| site.addresses.other(site.transport))
-        };
-        let remote = site.remote();
-        let on_io_thread = |driver: &Driver| matches!(driver, Driver::Callback | Driver::Handoff);
-        let library = match (plan.drivers.iter().any(on_io_thread), remote) {
-            (true, Some(remote)) => Some(Library::reach(site, remote)?),
-            (true, None) => Some(Library::start(site, address().as_ref())?),
-            (false, _) => None,
-        };
-        let shared = || library.as_ref().expect("started for these drivers");
-        let mut echoes = vec![Echo::Control(ControlEcho::start(site)?)];
-        for &driver in &plan.drivers {
-            echoes.push(match driver {
-                Driver::Direct | Driver::Spin => {
-                    let spin = if driver == Driver::Spin {
-                        plan.spin
-                    } else {
-                        Duration::ZERO
-                    };
-                    Echo::Direct(Box::new(match remote {
-                        Some(remote) => DirectEcho::reach(site, driver, remote, spin)?,
-                        None => DirectEcho::start(site, driver, address(), spin)?,
-                    }))
-                }
-                Driver::Callback => Echo::Callback(CallbackEcho::start(site, shared())?),
-                Driver::Handoff => Echo::Handoff(HandoffEcho::start(site, shared())?),
+        let mut ends = Ends::new(site, plan)?;
+        let mut sides = Vec::new();
+        for driver in iter::once(None).chain(plan.drivers.iter().copied().map(Some)) {
+            sides.push(Side {
+                driver,
+                echo: match site.plug() {
+                    Some(_) => None,
+                    None => Some(ends.open(driver)?),
+                },
+                sequence: 0,
+                run: SideRun::new(),
             });
         }
-        let side = |echo| Side {
-            echo,
-            sequence: 0,
-            run: SideRun::new(),
-        };
-        let sides = echoes.into_iter().map(side).collect();
         // Connecting was bounded by itself; from here on silence counts.
         site.pulse.beat(now_ns());
         Ok(Self {
@@ -149,13 +195,13 @@ impl<'a> Run<'a> {
             pace,
             sides,
             block: Box::new(Recorder::new()),
-            _library: library,
+            ends,
         })
     }
 
     fn measure(&mut self, plan: &LatencyPlan, random: &mut Random) -> Result<(), String> {
         let mut order: Vec<usize> = (0..self.sides.len()).collect();
-        self.compare_contents(&order)?;
+        self.compare_contents(plan, &order)?;
         self.warm_up(&order)?;
         for round in 0..plan.rounds as u64 {
             random.shuffle(&mut order);
@@ -179,10 +225,11 @@ impl<'a> Run<'a> {
     }
 
     /// The untimed pass in which every byte is compared.
-    fn compare_contents(&mut self, order: &[usize]) -> Result<(), String> {
+    fn compare_contents(&mut self, plan: &LatencyPlan, order: &[usize]) -> Result<(), String> {
+        let echoes = plan.content_messages(self.site.transport, self.site.payload_bytes);
         for &side in order {
             let whole = Order {
-                echoes: CONTENT_PASS_MESSAGES,
+                echoes,
                 until_ns: u64::MAX,
                 whole: true,
             };
@@ -227,14 +274,40 @@ impl<'a> Run<'a> {
     /// Runs one block of one side; its figures are in `self.block` afterwards.
     fn block(&mut self, side: usize, order: Order) -> Result<Done, String> {
         self.block.clear();
-        let Side { echo, sequence, .. } = &mut self.sides[side];
-        let pulse = &self.site.pulse;
-        match echo {
-            Echo::Control(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
-            Echo::Direct(echo) => run_block(&mut **echo, order, sequence, &mut self.block, pulse),
-            Echo::Handoff(echo) => run_block(echo, order, sequence, &mut self.block, pulse),
-            Echo::Callback(echo) => echo.run_block(order, sequence, &mut self.block),
+        let side = &mut self.sides[side];
+        match &mut side.echo {
+            Some(echo) => block_of(echo, order, &mut side.sequence, &mut self.block, self.site),
+            None => {
+                let opened = self.ends.open(side.driver).map_err(Broken::into_message);
+                let outcome = opened.and_then(|mut echo| {
+                    block_of(
+                        &mut echo,
+                        order,
+                        &mut side.sequence,
+                        &mut self.block,
+                        self.site,
+                    )
+                });
+                self.site.pulse.forget_closers();
+                outcome
+            }
         }
+    }
+}
+
+fn block_of(
+    echo: &mut Echo,
+    order: Order,
+    sequence: &mut u64,
+    block: &mut Box<Recorder>,
+    site: &Site,
+) -> Result<Done, String> {
+    let pulse = &site.pulse;
+    match echo {
+        Echo::Control(echo) => run_block(echo, order, sequence, block, pulse),
+        Echo::Direct(echo) => run_block(&mut **echo, order, sequence, block, pulse),
+        Echo::Handoff(echo) => run_block(echo, order, sequence, block, pulse),
+        Echo::Callback(echo) => echo.run_block(order, sequence, block),
     }
 }
 
@@ -288,12 +361,18 @@ mod tests {
                 site: &site,
                 pace: Pace::new(&LatencyPlan::default(), None, 0),
                 sides: vec![Side {
-                    echo,
+                    driver: None,
+                    echo: Some(echo),
                     sequence: 0,
                     run: SideRun::new(),
                 }],
                 block: Box::new(Recorder::new()),
-                _library: Some(library),
+                ends: Ends {
+                    site: &site,
+                    spin: Duration::ZERO,
+                    library: Some(library),
+                    asked: None,
+                },
             };
             let order = Order {
                 echoes: 10,

@@ -10,6 +10,8 @@ use tautline::{Framing, IoOptions, IoThread, LinkOptions, Strategy, Tls};
 
 use super::Broken;
 use super::addresses::Addresses;
+use super::medium::Agreed;
+use super::plug::Plug;
 use super::remote::Remote;
 use super::supervise::Pulse;
 use crate::certificate;
@@ -27,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) register: Arc<Register>,
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) pulse: Arc<Pulse>,
+    /// What TLS has agreed on, where it is spoken.
+    pub(crate) agreed: Arc<Agreed>,
 }
 
 impl Site {
@@ -70,6 +74,19 @@ impl Site {
         }
     }
 
+    /// The one port whose ends are joined, where the run is on one.
+    pub(crate) fn plug(&self) -> Option<&Plug> {
+        match self.transport {
+            Transport::Serial => self.addresses.plug(),
+            Transport::Tcp | Transport::Tls | Transport::Udp | Transport::Uds => None,
+        }
+    }
+
+    /// Bytes of a message on the wire.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.payload_bytes + self.transport.overhead_bytes()
+    }
+
     /// Both ends of the control.
     pub(crate) fn control_pair(&self) -> Result<(End, End), Broken> {
         let pair = match self.transport {
@@ -78,7 +95,9 @@ impl Site {
             }
             Transport::Serial => End::joined_by(self.null_modem()?),
         };
-        pair.map_err(Broken::setup)
+        let (client, server) = pair.map_err(Broken::setup)?;
+        self.control_secured(client.agreed())?;
+        Ok((client, server))
     }
 
     /// Two terminals and the thread between them, which is none of the ends and stays out of their way.
@@ -160,5 +179,6 @@ pub(crate) fn for_tests(payload_bytes: usize) -> Site {
         register: Arc::new(Register::default()),
         addresses: Arc::new(Addresses::new(&Plan::full(1), Vec::new()).unwrap()),
         pulse: Arc::new(Pulse::new(true)),
+        agreed: Arc::default(),
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Pulse {
     lossy: bool,
     /// Whether all that is measured in turn waits for one and the same peer.
     one_peer: bool,
+    /// Nothing moved for so long: the other end is gone.
+    silence: Duration,
     stop: AtomicBool,
     last_beat_ns: AtomicU64,
     stalls: AtomicU64,
@@ -35,6 +37,7 @@ impl Pulse {
         Self {
             lossy,
             one_peer: false,
+            silence: SILENCE_LIMIT,
             stop: AtomicBool::new(false),
             last_beat_ns: AtomicU64::new(now_ns()),
             stalls: AtomicU64::new(0),
@@ -52,6 +55,19 @@ impl Pulse {
             one_peer: true,
             ..self
         }
+    }
+
+    /// The pulse of a run whose every message takes so long by itself.
+    pub(crate) fn of_slow_messages(self, each: Duration) -> Self {
+        Self {
+            silence: self.silence.saturating_add(each.saturating_mul(2)),
+            ..self
+        }
+    }
+
+    /// How long nothing has to move until the other end is taken for gone.
+    pub(crate) fn silence(&self) -> Duration {
+        self.silence
     }
 
     /// Another end takes its turn at this time. What went before is no silence of its own peer.
@@ -115,6 +131,11 @@ impl Pulse {
             close();
         }
         closers.push(Box::new(close));
+    }
+
+    /// Whoever was there to be closed has gone by itself.
+    pub(crate) fn forget_closers(&self) {
+        lock(&self.closers).clear();
     }
 
     fn stop(&self) {
@@ -232,7 +253,7 @@ impl<'a> Watch<'a> {
         let overdue = self
             .stopped_ns
             .is_some_and(|stopped| since(stopped, now) > STOP_LIMIT);
-        if overdue || since(last_beat_ns, now) > SILENCE_LIMIT {
+        if overdue || since(last_beat_ns, now) > self.pulse.silence {
             self.closed_ns = Some(now);
             self.pulse.close();
         } else if self.pulse.lossy && since(last_beat_ns.max(self.rung_ns), now) > STALL {

@@ -1,7 +1,7 @@
-//! Descriptors that a parent process hands down by number.
+//! Descriptors that a parent process hands down by number, and locks on open files.
 
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// `fcntl(F_GETFD)`: takes over a descriptor that was open when the program started.
 ///
@@ -21,4 +21,18 @@ pub(crate) fn adopt(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: it is open, by the check, and by the contract of the option that names it nobody else in
     // this process uses it: it was handed to us for this.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// `flock(LOCK_EX | LOCK_NB)`: an advisory lock that ends with the open file.
+///
+/// # Errors
+///
+/// `WouldBlock` where somebody else has it.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn flock_exclusive(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open for its borrow.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

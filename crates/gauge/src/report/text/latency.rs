@@ -1,6 +1,7 @@
 //! The latency table, and below it each driver beside the control.
 
 use super::figures::{absent_figure, count, micros, optional, rate, ratio};
+use super::media;
 use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::{DriverRow, LatencyRow, Percentile, Report};
@@ -144,6 +145,7 @@ pub(super) fn drivers(report: &Report) -> Section {
         "",
     );
     section.table(table);
+    media::of_latency(report, &mut section);
     section
 }
 

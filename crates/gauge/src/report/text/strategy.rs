@@ -1,6 +1,7 @@
 //! The strategy table, what its columns cannot say, and below it the raw writer.
 
 use super::figures::{count, optional, percent, rate, ratio};
+use super::media;
 use super::section::Section;
 use super::table::{Column, Table};
 use crate::report::{Report, StrategyRow};
@@ -158,5 +159,6 @@ pub(super) fn raw_writer(report: &Report) -> Section {
         "",
     );
     section.table(table);
+    media::of_strategy(report, &mut section);
     section
 }

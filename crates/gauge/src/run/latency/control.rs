@@ -4,9 +4,10 @@ use std::io;
 use std::thread::JoinHandle;
 
 use super::exchange::{Exchange, Fault, Reply};
-use crate::control::{Closer, EchoClient, End, serve_echo};
+use crate::control::{Closer, EchoClient, End, PlugClient, serve_echo};
 use crate::plan::Transport;
 use crate::run::Broken;
+use crate::run::plug::Plug;
 use crate::run::site::Site;
 use crate::run::supervise::STALL;
 use crate::stamp::Stamp;
@@ -15,10 +16,18 @@ use crate::wire::Mode;
 /// A raw client, and its raw server where that is ours.
 #[derive(Debug)]
 pub(super) struct ControlEcho {
-    client: EchoClient,
+    client: Client,
     stamp: Stamp,
     /// Held until the client is gone.
     _server: Option<Server>,
+}
+
+#[derive(Debug)]
+enum Client {
+    /// Of a server.
+    Served(EchoClient),
+    /// That hears itself.
+    Plug(Box<PlugClient>),
 }
 
 /// A raw server, which ends when this is dropped.
@@ -31,6 +40,9 @@ struct Server {
 
 impl ControlEcho {
     pub(super) fn start(site: &Site) -> Result<Self, Broken> {
+        if let Some(plug) = site.plug() {
+            return Self::alone(site, plug);
+        }
         let (client, stamp, server) = match site.remote() {
             Some(remote) => {
                 let raw = remote.raw(site, Mode::Echo).map_err(Broken::setup)?;
@@ -48,9 +60,25 @@ impl ControlEcho {
                 .map_err(Broken::setup)?;
         }
         Ok(Self {
-            client: EchoClient::new(client, site.transport, site.payload_bytes),
+            client: Client::Served(EchoClient::new(client, site.transport, site.payload_bytes)),
             stamp,
             _server: server,
+        })
+    }
+}
+
+impl ControlEcho {
+    /// On a port that is its own other end.
+    fn alone(site: &Site, plug: &Plug) -> Result<Self, Broken> {
+        let client = PlugClient::open(plug.path(), site.payload_bytes).map_err(|cause| {
+            Broken::Setup(format!("control: open {}: {cause}", plug.path().display()))
+        })?;
+        let closer = client.closer();
+        site.pulse.on_close(move || closer.hang_up());
+        Ok(Self {
+            client: Client::Plug(Box::new(client)),
+            stamp: Stamp::Probe,
+            _server: None,
         })
     }
 }
@@ -90,19 +118,28 @@ impl Exchange for ControlEcho {
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {
-        self.client.payload_mut()
+        match &mut self.client {
+            Client::Served(client) => client.payload_mut(),
+            Client::Plug(client) => client.payload_mut(),
+        }
     }
 
     #[inline]
     fn send(&mut self, _whole: bool) -> Result<(), String> {
-        self.client
-            .send()
-            .map_err(|cause| format!("control: send: {cause}"))
+        let sent = match &mut self.client {
+            Client::Served(client) => client.send(),
+            Client::Plug(client) => client.send(),
+        };
+        sent.map_err(|cause| format!("control: send: {cause}"))
     }
 
     #[inline]
     fn recv(&mut self) -> Result<Reply<'_>, Fault> {
-        match self.client.recv() {
+        let received = match &mut self.client {
+            Client::Served(client) => client.recv(),
+            Client::Plug(client) => client.recv(),
+        };
+        match received {
             Ok(message) => Ok(Reply::Bytes(message)),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(Fault::NoReply),
             Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Err(Fault::Broken(

@@ -14,6 +14,7 @@ use super::exchange::{Exchange, Fault, Reply};
 use crate::null_modem::NullModem;
 use crate::plan::{Driver, Transport};
 use crate::run::Broken;
+use crate::run::plug::Plug;
 use crate::run::remote::Remote;
 use crate::run::site::{SETUP_LIMIT, Site};
 use crate::run::supervise::{Pulse, STALL};
@@ -60,6 +61,17 @@ impl DirectEcho {
         Ok(Self::new(site, driver, link, Stamp::Probe, Some(server)))
     }
 
+    /// Opens a port that is its own other end; it polls for `spin` before it waits.
+    pub(super) fn alone(
+        site: &Site,
+        driver: Driver,
+        plug: &Plug,
+        spin: Duration,
+    ) -> Result<Self, Broken> {
+        let link = connect(site, &plug.address(), spin)?;
+        Ok(Self::new(site, driver, link, Stamp::Probe, None))
+    }
+
     /// Connects to a server elsewhere; this end polls for `spin` before it waits.
     pub(super) fn reach(
         site: &Site,
@@ -100,6 +112,7 @@ fn connect(site: &Site, address: &Address, spin: Duration) -> Result<DirectLink,
         ..site.link_options(Strategy::Reliable)?
     };
     let link = DirectLink::connect(address, options).map_err(Broken::setup)?;
+    site.secured(link.secured())?;
     let closer = link.closer();
     site.pulse.on_close(move || closer.close());
     Ok(link)

@@ -11,6 +11,7 @@ use crate::handshake::{MEETING_LIMIT, shake_hands};
 use crate::placement::{Register, Seat};
 use crate::run::Broken;
 use crate::run::far_end::FarEnd;
+use crate::run::plug::Plug;
 use crate::run::remote::Remote;
 use crate::run::site::{SETUP_LIMIT, Site};
 use crate::stamp::Stamp;
@@ -50,6 +51,11 @@ impl Library {
     /// With a server elsewhere.
     pub(super) fn reach(site: &Site, remote: &Remote) -> Result<Self, Broken> {
         Self::with(site, Met::Address(remote.reached.clone()))
+    }
+
+    /// With nobody: clients hear themselves.
+    pub(super) fn alone(site: &Site, plug: &Plug) -> Result<Self, Broken> {
+        Self::with(site, Met::Address(plug.address()))
     }
 
     fn with(site: &Site, met: Met) -> Result<Self, Broken> {
@@ -101,6 +107,7 @@ impl Library {
             .connect(&address, self.options.clone(), handler)
             .map_err(setup)?;
         link.wait_open(SETUP_LIMIT).map_err(setup)?;
+        site.secured(link.secured())?;
         let closing = link.clone();
         site.pulse.on_close(move || closing.abort());
         Ok(link)

@@ -2,7 +2,7 @@
 
 use crate::plan::{Driver, LatencyPlan, Transport};
 use crate::recorder::Recorder;
-use crate::report::{DriverRow, LatencyRow, LatencyRun, RoundPair};
+use crate::report::{DriverRow, LatencyRow, LatencyRun, Medium, RoundPair};
 use crate::statistics::{Random, median, median_interval};
 
 /// What one side did in one run.
@@ -31,6 +31,7 @@ pub(in crate::run) struct Cell {
     payload_bytes: usize,
     /// Of the server, where it is elsewhere.
     address: Option<String>,
+    medium: Medium,
     control: Recorder,
     drivers: Vec<DriverCell>,
     runs: usize,
@@ -60,11 +61,17 @@ impl Cell {
             transport,
             payload_bytes,
             address,
+            medium: Medium::default(),
             control: Recorder::new(),
             drivers: plan.drivers.iter().map(cell).collect(),
             runs: 0,
             each_run: Vec::new(),
         }
+    }
+
+    /// What a run of it found out about that.
+    pub(in crate::run) fn went_over(&mut self, medium: Medium) {
+        self.medium = medium;
     }
 
     pub(in crate::run) fn transport(&self) -> Transport {
@@ -124,6 +131,7 @@ impl Cell {
             transport: self.transport.to_string(),
             payload_bytes: self.payload_bytes,
             address: self.address,
+            medium: self.medium,
             runs: self.runs,
             iterations: plan.iterations,
             warmup: plan.warmup,

@@ -172,6 +172,7 @@ impl Ends {
             .connect(&address, self.options.clone(), sender)
             .map_err(Broken::setup)?;
         link.wait_open(SETUP_LIMIT).map_err(Broken::setup)?;
+        site.secured(link.secured())?;
         let closing = link.clone();
         site.pulse.on_close(move || closing.abort());
         Ok((link, post))

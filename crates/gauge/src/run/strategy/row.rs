@@ -5,7 +5,7 @@ use tautline::{SendStatistics, Strategy};
 use super::post::Receipt;
 use super::{Produced, StrategyOutcome};
 use crate::plan::Transport;
-use crate::report::{EndStatistics, Integrity, StrategyRow, StrategyRun, StreamControl};
+use crate::report::{EndStatistics, Integrity, Medium, StrategyRow, StrategyRun, StreamControl};
 use crate::statistics::median;
 use crate::wire::Counts;
 
@@ -129,6 +129,7 @@ pub(in crate::run) struct Cell {
     payload_bytes: usize,
     /// Of the server, where it is elsewhere.
     address: Option<String>,
+    medium: Medium,
     runs: Vec<(LibraryRun, Option<ControlRun>)>,
 }
 
@@ -144,8 +145,14 @@ impl Cell {
             strategy,
             payload_bytes,
             address,
+            medium: Medium::default(),
             runs: Vec::new(),
         }
+    }
+
+    /// What a run of it found out about that.
+    pub(in crate::run) fn went_over(&mut self, medium: Medium) {
+        self.medium = medium;
     }
 
     pub(in crate::run) fn transport(&self) -> Transport {
@@ -204,6 +211,7 @@ impl Cell {
             drains_given_up: self.runs.iter().filter(|(run, _)| run.given_up).count(),
             control: self.control(),
             each_run: self.each_run(),
+            medium: self.medium.clone(),
         })
     }
 

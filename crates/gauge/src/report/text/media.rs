@@ -1,0 +1,122 @@
+//! Below a table: what its rows went over, where that is more than a transport, and what TLS costs.
+
+use super::figures::{micros, optional, ratio};
+use super::section::Section;
+use crate::report::{LatencyRow, Medium, Report};
+
+/// Below the latency table beside its control.
+pub(super) fn of_latency(report: &Report, section: &mut Section) {
+    of_rows(
+        report
+            .latency
+            .iter()
+            .map(|row| (&*row.transport, &row.medium)),
+        section,
+    );
+    for row in &report.latency {
+        section_of_port(row, section);
+    }
+    what_tls_costs(&report.latency, section);
+}
+
+/// Below the strategy table beside its control.
+pub(super) fn of_strategy(report: &Report, section: &mut Section) {
+    of_rows(
+        report
+            .strategy
+            .iter()
+            .map(|row| (&*row.transport, &row.medium)),
+        section,
+    );
+}
+
+/// Each sentence once, however many rows it is true of.
+fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>, section: &mut Section) {
+    let mut said: Vec<String> = Vec::new();
+    for (transport, medium) in rows {
+        let tls = medium.tls.as_ref().map(|tls| {
+            format!(
+                "- {transport}: the control is rustls over blocking sockets, one record a message up to \
+                 16 KiB; both sides agreed on {}, {}",
+                tls.version, tls.cipher_suite
+            )
+        });
+        let note = medium
+            .note
+            .as_ref()
+            .map(|note| format!("- {transport}: {note}"));
+        for sentence in tls.into_iter().chain(note) {
+            if !said.contains(&sentence) {
+                section.words(sentence.clone(), "  ");
+                said.push(sentence);
+            }
+        }
+    }
+}
+
+fn section_of_port(row: &LatencyRow, section: &mut Section) {
+    let medium = &row.medium;
+    let Some(port) = &medium.port else { return };
+    let mut words = format!("- {} {} B on {port}: ", row.transport, row.payload_bytes);
+    match medium.wire_time_ns {
+        Some(_) => words.push_str(&format!(
+            "the frame takes {} us on the wire",
+            micros(medium.wire_time_ns)
+        )),
+        None => words.push_str("no wire"),
+    }
+    if let Some(ms) = medium.latency_timer_ms {
+        words.push_str(&format!(", latency timer {ms} ms"));
+    }
+    if let Some(low) = medium.low_latency {
+        words.push_str(if low {
+            ", low latency on"
+        } else {
+            ", low latency off"
+        });
+    }
+    section.words(words, "  ");
+}
+
+/// The median over TLS divided by that over TCP, of the control and of each driver, where a report has
+/// both.
+fn what_tls_costs(rows: &[LatencyRow], section: &mut Section) {
+    let of = |transport: &'static str| {
+        rows.iter()
+            .filter(move |row| row.transport == transport && row.address.is_none())
+    };
+    for (tls, tcp) in of("tls").flat_map(|tls| {
+        of("tcp")
+            .filter(|tcp| tcp.payload_bytes == tls.payload_bytes)
+            .map(move |tcp| (tls, tcp))
+    }) {
+        let over = |tls: Option<u64>, tcp: Option<u64>| {
+            let (tls, tcp) = tls.zip(tcp)?;
+            (tcp > 0).then(|| tls as f64 / tcp as f64)
+        };
+        let mut parts = vec![format!(
+            "control {}",
+            optional(over(tls.control.p50_ns, tcp.control.p50_ns), ratio)
+        )];
+        for driver in &tls.drivers {
+            let plain = tcp
+                .drivers
+                .iter()
+                .find(|plain| plain.driver == driver.driver);
+            let plain = plain.and_then(|plain| plain.summary.p50_ns);
+            parts.push(format!(
+                "{} {}",
+                driver.driver,
+                optional(over(driver.summary.p50_ns, plain), ratio)
+            ));
+        }
+        section.words(
+            format!(
+                "- tls / tcp, p50 at {} B: {}; measured one after the other, not in the same rounds",
+                tls.payload_bytes,
+                parts.join(", ")
+            ),
+            "  ",
+        );
+    }
+}
