@@ -111,6 +111,7 @@ pub(crate) fn media_report() -> Report {
         tls: Some(TlsRecord {
             version: "TLS 1.3".to_owned(),
             cipher_suite: "TLS_AES_256_GCM_SHA384".to_owned(),
+            ..TlsRecord::default()
         }),
         ..Medium::default()
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline::{Address, Strategy};
+use tautline::{Address, Strategy, Tls};
 
 use crate::plan::{
     DATAGRAM_PAYLOAD_LIMIT_BYTES, PAYLOAD_LEAST_BYTES, PlacementPlan, PlanError,
@@ -25,6 +25,8 @@ pub struct StreamPlan {
     pub rate_hz: Option<f64>,
     /// How long messages are sent in each cell.
     pub duration: Duration,
+    /// Whom to trust over TLS, and who we are there.
+    pub tls: Tls,
     /// Where threads run and how the machine is held.
     pub placement: PlacementPlan,
 }
@@ -38,6 +40,7 @@ impl Default for StreamPlan {
             max_queue_delay: None,
             rate_hz: None,
             duration: Duration::from_secs(10),
+            tls: Tls::default(),
             placement: PlacementPlan::default(),
         }
     }
@@ -94,10 +97,10 @@ impl StreamPlan {
 
 fn check_size(address: &Address, size: usize) -> Result<(), PlanError> {
     let (least, most) = match address {
-        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
             (PAYLOAD_LEAST_BYTES, STREAM_PAYLOAD_LIMIT_BYTES)
         }
-        Address::Udp { .. } => (HEADER_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES),
+        Address::Udp { .. } | Address::Serial(_) => (HEADER_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES),
     };
     if (least..=most).contains(&size) {
         return Ok(());

@@ -33,25 +33,36 @@ impl DirectListener {
     ///
     /// # Errors
     /// An option that makes no sense, by its name; an address that is in use or not ours.
-    pub fn bind(address: &Address, mut options: LinkOptions) -> Result<Self, Error> {
+    pub fn bind(address: &Address, options: LinkOptions) -> Result<Self, Error> {
         let server = ServerOptions {
-            link: options.clone(),
+            link: options,
             ..ServerOptions::default()
         };
+        Self::bind_with(address, &server)
+    }
+
+    /// Listens on `address` with what only servers have, such as `client_certificates` or `uds_mode`. What
+    /// counts or expires peers is for servers that hold them: whoever accepts does that here.
+    ///
+    /// # Errors
+    /// An option that makes no sense, by its name; an address that is in use or not ours.
+    pub fn bind_with(address: &Address, server: &ServerOptions) -> Result<Self, Error> {
         server.validate(address)?;
+        refuse_counting(server)?;
+        let mut options = server.link.clone();
         options.refuse_threads_work()?;
         options.validate_listener(address)?;
-        let tls = TlsSetup::server(address, &server)?;
+        let tls = TlsSetup::server(address, server)?;
         options.tls.forget_secrets();
         let (listening, address) = match address {
             Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
-                let listener = transport::listen(address, &server)?;
+                let listener = transport::listen(address, server)?;
                 let address = listener.local_address();
                 (Listening::Stream(listener), address)
             }
             Address::Udp { .. } => {
                 // Its membership, if it listens on a group, lasts as long as the socket.
-                let (socket, _) = transport::bind_datagram(address, &server)?;
+                let (socket, _) = transport::bind_datagram(address, server)?;
                 let address = socket.local_address().unwrap_or_else(|| address.clone());
                 (Listening::Datagram(Some(socket)), address)
             }
@@ -127,6 +138,29 @@ impl DirectListener {
                 Ok(link)
             }
         }
+    }
+}
+
+/// Refuses, by its name, what a listener without peers of its own cannot do.
+fn refuse_counting(server: &ServerOptions) -> Result<(), Error> {
+    let unused = ServerOptions::default();
+    let set = [
+        (
+            "connection_limit",
+            server.connection_limit != unused.connection_limit,
+        ),
+        (
+            "total_queue_limit_bytes",
+            server.total_queue_limit_bytes != unused.total_queue_limit_bytes,
+        ),
+        ("peer_expiry", server.peer_expiry != unused.peer_expiry),
+    ];
+    match set.into_iter().find(|(_, set)| *set) {
+        Some((name, _)) => {
+            let why = "a DirectListener holds no peers; whoever accepts them counts them";
+            Err(Error::option(name, why))
+        }
+        None => Ok(()),
     }
 }
 

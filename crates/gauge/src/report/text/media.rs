@@ -1,5 +1,7 @@
 //! Below a table: what its rows went over, where that is more than a transport, and what TLS costs.
 
+use std::fmt::Write as _;
+
 use super::figures::{micros, optional, ratio};
 use super::section::Section;
 use crate::report::{LatencyRow, Medium, Report};
@@ -30,6 +32,30 @@ pub(super) fn of_strategy(report: &Report, section: &mut Section) {
     );
 }
 
+/// Below the way of a client to its server: how it is secured, or what line it is.
+pub(super) fn of_way(medium: &Medium, section: &mut Section) {
+    if let Some(tls) = &medium.tls {
+        let mut words = format!("  TLS by rustls in this process: {}, {}", tls.version, tls.cipher_suite);
+        if tls.handshake_ns.is_some() {
+            let _ = write!(words, ", handshake {} us", micros(tls.handshake_ns));
+        }
+        words.push_str(match tls.verified {
+            Some(false) => "; the certificate was NOT CHECKED (--insecure)",
+            Some(true) | None => "; the certificate was checked",
+        });
+        section.words(words, "    ");
+        if let Some(fingerprint) = tls.certificate_sha256.as_ref().filter(|_| tls.verified == Some(false)) {
+            section.words(format!("  its SHA-256 is {fingerprint}"), "    ");
+        }
+    }
+    if let Some(port) = &medium.port {
+        section.words(format!("  line: {port}, {}", of_port(medium)), "    ");
+    }
+    if let Some(note) = &medium.note {
+        section.words(format!("  {note}"), "    ");
+    }
+}
+
 /// Each sentence once, however many rows it is true of.
 fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>, section: &mut Section) {
     let mut said: Vec<String> = Vec::new();
@@ -57,14 +83,24 @@ fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>, section: &mut 
 fn section_of_port(row: &LatencyRow, section: &mut Section) {
     let medium = &row.medium;
     let Some(port) = &medium.port else { return };
-    let mut words = format!("- {} {} B on {port}: ", row.transport, row.payload_bytes);
-    match medium.wire_time_ns {
-        Some(_) => words.push_str(&format!(
+    let words = format!(
+        "- {} {} B on {port}: {}",
+        row.transport,
+        row.payload_bytes,
+        of_port(medium)
+    );
+    section.words(words, "  ");
+}
+
+/// How fast a port is, as far as it is known.
+fn of_port(medium: &Medium) -> String {
+    let mut words = match medium.wire_time_ns {
+        Some(_) => format!(
             "the frame takes {} us on the wire",
             micros(medium.wire_time_ns)
-        )),
-        None => words.push_str("no wire"),
-    }
+        ),
+        None => "no wire".to_owned(),
+    };
     if let Some(ms) = medium.latency_timer_ms {
         words.push_str(&format!(", latency timer {ms} ms"));
     }
@@ -75,7 +111,7 @@ fn section_of_port(row: &LatencyRow, section: &mut Section) {
             ", low latency off"
         });
     }
-    section.words(words, "  ");
+    words
 }
 
 /// The median over TLS divided by that over TCP, of the control and of each driver, where a report has

@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use tautline::{IoThread, Strategy};
+use tautline::{IoThread, Strategy, Tls};
 
 use super::library::{flush, stream};
 use super::row::{Arrived, ControlRun, LibraryRun};
@@ -108,6 +108,8 @@ fn meet<'a>(
             address: &remote.reached,
             strategy,
             max_queue_delay: None,
+            // bench has no server of TLS elsewhere: its addresses are refused.
+            tls: &Tls::default(),
             hello: &hello,
             seat: site.seats.client("client-io"),
             register: &site.register,
