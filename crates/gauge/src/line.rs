@@ -77,7 +77,10 @@ mod tests {
 
     #[test]
     fn a_line_says_how_long_a_frame_is_on_its_wire() {
-        assert_eq!([frame_bytes(32), frame_bytes(250), frame_bytes(251)], [38, 256, 258]);
+        assert_eq!(
+            [frame_bytes(32), frame_bytes(250), frame_bytes(251)],
+            [38, 256, 258]
+        );
         let medium = medium(&SerialLine::new("/dev/tautline-none"), 32);
         // 38 characters of 10 bits.
         assert_eq!(medium.wire_time_ns, Some(3_298_611));

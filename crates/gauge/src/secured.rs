@@ -25,7 +25,10 @@ impl TlsRecord {
                 Verification::Full => true,
                 Verification::AcceptAnyCertificate => false,
             }),
-            certificate_sha256: secured.peer_certificates.first().map(|der| fingerprint(der)),
+            certificate_sha256: secured
+                .peer_certificates
+                .first()
+                .map(|der| fingerprint(der)),
         }
     }
 }
@@ -80,7 +83,10 @@ const OPTIONS: [(&str, &str); 8] = [
         "use --tls-cert FILE and --tls-key FILE",
     ),
     ("LinkOptions::tls.identity", "--tls-cert and --tls-key"),
-    ("client_certificates requires one", "--tls-client-roots requires one"),
+    (
+        "client_certificates requires one",
+        "--tls-client-roots requires one",
+    ),
     ("tls.roots", "--tls-roots"),
     ("tls.identity.chain", "--tls-cert"),
     ("tls.identity.key", "--tls-key"),

@@ -34,7 +34,6 @@ use std::time::{Duration, Instant};
 
 use tautline::{Address, DirectListener};
 
-pub use crate::certificate::{SelfSigned, self_signed};
 pub use self::allow::{Network, NetworkError};
 use self::clients::Clients;
 pub use self::descriptor::Descriptor;
@@ -43,6 +42,7 @@ pub use self::plan::{Limits, ServePlan};
 use self::serial::{Hangup, SerialPort};
 use self::start::Listening;
 use self::udp::UdpSocket;
+pub use crate::certificate::{SelfSigned, self_signed};
 use crate::environment::Environment;
 use crate::placement::{Awake, Busy, PlacementError, Register};
 use crate::report::ThreadRecord;

@@ -18,12 +18,12 @@ use self::cell::Cell;
 pub use self::plan::StreamPlan;
 use crate::clock;
 use crate::environment::{Doubt, Environment, Evidence};
-use crate::secured;
 use crate::evidence::Watch;
 use crate::placement::{Hold, Register, Seats};
 use crate::report::stream::StreamRow;
 use crate::report::{Clock, PlacementRecord};
 use crate::run::{BenchError, BenchErrorKind, placed, try_seats, unplaced};
+use crate::secured;
 use crate::wire::PeerRecord;
 
 /// Everything one `stream` found out; what stands here is valid even when the run ended early.
@@ -160,7 +160,11 @@ fn measure(
                 result.peer.get_or_insert(peer);
                 first_error = first_error.or_else(|| why_not_whole(&row));
                 // Once for each address, however many sizes.
-                if result.rows.iter().all(|before| before.address != row.address) {
+                if result
+                    .rows
+                    .iter()
+                    .all(|before| before.address != row.address)
+                {
                     result
                         .doubts
                         .extend(secured::doubt(&row.address, &row.medium));

@@ -24,7 +24,7 @@ use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::secured::Secured;
 use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
-use crate::transport::{Socket, TlsSetup};
+use crate::transport::{self, Socket, TlsSetup};
 
 pub use listener::{DirectListener, Newcomer};
 pub use sending::Replies;
@@ -113,6 +113,7 @@ impl DirectLink {
         options.validate_peer(address)?;
         options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
         options.refuse_threads_work()?;
+        transport::refuse_unbuilt(address)?;
         let setup = TlsSetup::client(address, &options)?;
         let place = ("connect to", address);
         let socket = match address {

@@ -124,7 +124,11 @@ impl Carrier {
             Self::Link(linked) => {
                 // A wait of a tenth of a second and more is one call for a direct link, a shorter one
                 // is two.
-                linked.wait = if tick >= ONE_CALL { tick + MARGIN } else { tick };
+                linked.wait = if tick >= ONE_CALL {
+                    tick + MARGIN
+                } else {
+                    tick
+                };
                 Ok(())
             }
         }

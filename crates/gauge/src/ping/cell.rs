@@ -16,8 +16,8 @@ use socket2::Socket;
 use tautline::Address;
 
 use self::teller::Teller;
-use super::closed::TICK;
 use super::carrier::{Carrier, Opening};
+use super::closed::TICK;
 use super::crew::{self, Common, Share};
 use super::flow::Flow;
 use super::live::{Live, Reader};
@@ -163,8 +163,7 @@ impl Cell<'_> {
         )?;
         let hello = hello(Mode::Echo, self.payload_bytes, self.own);
         let deadline = Instant::now() + OPEN_LIMIT;
-        let agreed =
-            carrier.shake_hands(self.address, transport, &hello, deadline, self.stop)?;
+        let agreed = carrier.shake_hands(self.address, transport, &hello, deadline, self.stop)?;
         path.tcp_before = carrier
             .socket()
             .and_then(|socket| tcp_state(socket, transport));

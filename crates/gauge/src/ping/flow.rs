@@ -336,7 +336,9 @@ impl Flow {
         self.outstanding.expire(now_ns);
         let silence_ns = SILENCE_LEAST_NS.max(self.timeout_ns.saturating_mul(2));
         if self.transport != Transport::Udp
-            && self.blocked_ns > 0 && now_ns.saturating_sub(self.blocked_ns) > silence_ns {
+            && self.blocked_ns > 0
+            && now_ns.saturating_sub(self.blocked_ns) > silence_ns
+        {
             return Err(Break::Stuck);
         }
         match (self.transport, self.outstanding.oldest_waiting()) {

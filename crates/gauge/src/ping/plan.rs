@@ -247,7 +247,9 @@ impl PingPlan {
     fn check_lines(&self) -> Result<(), PlanError> {
         let lines = self.addresses.iter().filter_map(|address| match address {
             Address::Serial(line) => Some((address, line)),
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => None,
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => {
+                None
+            }
         });
         let bytes = frame_bytes(self.sizes.iter().copied().max().unwrap_or(0));
         for (address, line) in lines {
@@ -309,8 +311,16 @@ impl PingPlan {
             ("--interface", socket.interface.is_some(), Transport::Udp),
             ("--tos", socket.tos.is_some(), Transport::Udp),
             ("--congestion", socket.congestion.is_some(), Transport::Tcp),
-            ("--sndbuf", socket.send_buffer_bytes.is_some(), Transport::Uds),
-            ("--rcvbuf", socket.receive_buffer_bytes.is_some(), Transport::Uds),
+            (
+                "--sndbuf",
+                socket.send_buffer_bytes.is_some(),
+                Transport::Uds,
+            ),
+            (
+                "--rcvbuf",
+                socket.receive_buffer_bytes.is_some(),
+                Transport::Uds,
+            ),
             ("--so-busy-poll", socket.busy_poll.is_some(), Transport::Uds),
         ];
         for (option, _, last) in given.into_iter().filter(|(_, given, _)| *given) {
@@ -351,8 +361,7 @@ impl PingPlan {
             let transport = transport_of(address);
             let (least, most) = match transport {
                 Transport::Udp | Transport::Serial => (HEADER_BYTES, DATAGRAM_LIMIT_BYTES),
-                Transport::Tcp | Transport::Tls | Transport::Uds if self.rate_hz.is_some() =>
-                {
+                Transport::Tcp | Transport::Tls | Transport::Uds if self.rate_hz.is_some() => {
                     (LEAST_OPEN_LOOP_BYTES, MESSAGE_LIMIT_BYTES)
                 }
                 Transport::Tcp | Transport::Tls | Transport::Uds => (1, MESSAGE_LIMIT_BYTES),

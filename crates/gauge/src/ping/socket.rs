@@ -31,9 +31,9 @@ impl Targets {
         stop: &Stop<'_>,
     ) -> Result<Self, PingError> {
         let found = match address {
-            Address::Tcp { host, port } | Address::Tls { host, port } | Address::Udp { host, port } => {
-                look_up(address, host, *port, plan, stop)?
-            }
+            Address::Tcp { host, port }
+            | Address::Tls { host, port }
+            | Address::Udp { host, port } => look_up(address, host, *port, plan, stop)?,
             // A port is opened by its path, and nobody is looked up.
             Address::Serial(_) => Vec::new(),
             Address::Uds(name) => vec![unix(name).map_err(|cause| refused(address, &cause))?],

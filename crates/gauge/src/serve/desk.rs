@@ -56,7 +56,13 @@ impl<'a> Desk<'a> {
     }
 
     /// Judges the datagram in the first `length` bytes of `buffer`.
-    pub(super) fn answer(&mut self, buffer: &mut [u8], length: usize, source: SocketAddr, now: u64) -> Answer {
+    pub(super) fn answer(
+        &mut self,
+        buffer: &mut [u8],
+        length: usize,
+        source: SocketAddr,
+        now: u64,
+    ) -> Answer {
         let datagram = &mut buffer[..length];
         let Some(header) = Header::read(datagram) else {
             self.damaged(source, now);

@@ -72,11 +72,11 @@ pub(super) fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
         match address {
             Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
                 let options = stream::options(plan, address);
-                listening.streams.push(DirectListener::bind_with(address, &options)?);
+                listening
+                    .streams
+                    .push(DirectListener::bind_with(address, &options)?);
             }
-            Address::Udp { .. } => listening
-                .sockets
-                .push(Arc::new(UdpSocket::bind(address)?)),
+            Address::Udp { .. } => listening.sockets.push(Arc::new(UdpSocket::bind(address)?)),
             Address::Serial(_) => listening.lines.push(SerialPort::open(address)?),
         }
         Ok(())

@@ -13,8 +13,8 @@ use super::fates::{Fates, arrived};
 use super::{Cell, Found, Opened, Watched};
 use crate::environment::{Doubt, Severity};
 use crate::moments::Moments;
-use crate::secured;
 use crate::report::ping::{LinearHistogram, PingCell, SlowMoment, TcpState, ThreadCell};
+use crate::secured;
 
 impl Cell<'_> {
     pub(super) fn assemble(&self, opened: Opened, watched: Watched) -> Found {
@@ -185,10 +185,9 @@ fn doubts(cell: &PingCell) -> Vec<Doubt> {
 /// On all connections since they were opened: before the run they had sent a handshake.
 fn retransmitted(shares: &[Share], before: &Option<TcpState>) -> Option<u64> {
     let handshake = before.as_ref()?.retransmits;
-    let each = shares
-        .iter()
-        .flat_map(|share| &share.flows)
-        .map(|flow| tcp_state(flow.carrier.socket()?, flow.transport).map(|state| state.retransmits));
+    let each = shares.iter().flat_map(|share| &share.flows).map(|flow| {
+        tcp_state(flow.carrier.socket()?, flow.transport).map(|state| state.retransmits)
+    });
     let all: u64 = each.sum::<Option<u64>>()?;
     Some(all.saturating_sub(handshake))
 }

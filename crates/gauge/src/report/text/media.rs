@@ -35,7 +35,10 @@ pub(super) fn of_strategy(report: &Report, section: &mut Section) {
 /// Below the way of a client to its server: how it is secured, or what line it is.
 pub(super) fn of_way(medium: &Medium, section: &mut Section) {
     if let Some(tls) = &medium.tls {
-        let mut words = format!("  TLS by rustls in this process: {}, {}", tls.version, tls.cipher_suite);
+        let mut words = format!(
+            "  TLS by rustls in this process: {}, {}",
+            tls.version, tls.cipher_suite
+        );
         if tls.handshake_ns.is_some() {
             let _ = write!(words, ", handshake {} us", micros(tls.handshake_ns));
         }
@@ -44,8 +47,13 @@ pub(super) fn of_way(medium: &Medium, section: &mut Section) {
             Some(true) | None => "; the certificate was checked",
         });
         section.words(words, "    ");
-        if let Some(fingerprint) = tls.certificate_sha256.as_ref().filter(|_| tls.verified == Some(false)) {
-            section.words(format!("  its SHA-256 is {fingerprint}"), "    ");
+        if let Some(fingerprint) = tls
+            .certificate_sha256
+            .as_ref()
+            .filter(|_| tls.verified == Some(false))
+        {
+            section.words("  its SHA-256 is", "    ");
+            section.words(format!("  {fingerprint}"), "    ");
         }
     }
     if let Some(port) = &medium.port {
