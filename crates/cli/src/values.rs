@@ -23,9 +23,9 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
 
 /// A serial port: an address, or its path with the same settings behind.
 pub(crate) fn serial_port(text: &str) -> Result<SerialLine, String> {
-    let address = match text.starts_with('/') {
-        true => format!("serial://{text}"),
-        false => text.to_owned(),
+    let address = match text.contains("://") {
+        true => text.to_owned(),
+        false => format!("serial://{text}"),
     };
     match address
         .parse::<Address>()

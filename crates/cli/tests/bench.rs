@@ -48,12 +48,12 @@ fn values_that_cannot_be_followed_are_usage_errors_that_name_the_option() {
         (
             ["--transports", "pigeon"],
             "error: invalid value 'pigeon' for '--transports <LIST>': \"pigeon\" is not one of tcp, \
-             udp, uds",
+             tls, udp, uds, serial",
         ),
         (
-            ["--transports", "serial"],
-            "error: invalid value 'serial' for '--transports <LIST>': \"serial\" is not one of tcp, \
-             udp, uds",
+            ["--bind", "serial:///dev/ttyS0"],
+            "error: --bind: serial:///dev/ttyS0?baud=115200: nobody listens on a serial line; a port is \
+             for --loopback-plug",
         ),
     ] {
         let finished = Program::new("bench", &words).run().ended_with(2);

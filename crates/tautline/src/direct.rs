@@ -11,8 +11,8 @@ mod sending;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tautline_session::Call;
@@ -75,7 +75,8 @@ pub struct Request<'a> {
 /// Ends a [`DirectLink`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Closer {
-    outlet: Arc<Outlet>,
+    /// Weak: it keeps no device open that its link has let go of.
+    outlet: Weak<Outlet>,
     closed: Arc<AtomicBool>,
 }
 
@@ -282,10 +283,12 @@ impl fmt::Debug for DirectLink {
 
 impl Closer {
     /// Ends the link: its `recv` returns [`RecvError::Closed`], its sends [`SendError::Closed`]. Never
-    /// blocks; a call that is waiting returns at once.
+    /// blocks; a call that is waiting returns at once. A serial device is free once the link is dropped.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.outlet.socket().shutdown();
+        if let Some(outlet) = self.outlet.upgrade() {
+            outlet.socket().shutdown();
+        }
     }
 }
 

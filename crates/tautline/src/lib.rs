@@ -34,6 +34,7 @@
 //!
 //! * `futures`: links and servers for tasks, under any executor: `AsyncLink` and `AsyncServer`, made by
 //!   `IoThread::connect_async` and `listen_async`, or those of an `IoLoop`.
+//! * `serial`: serial lines and pseudo-terminals as addresses, and a list of the devices: [`serial`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tautline runs on Linux only: it relies on its sockets, clocks and scheduler.");
@@ -105,12 +106,17 @@ mod papers {
     struct SurviveAReconnect;
     #[doc = include_str!("../../../docs/servers.md")]
     struct Servers;
+    #[doc = include_str!("../../../docs/multicast.md")]
+    struct TalkToMany;
     #[doc = include_str!("../../../docs/reading.md")]
     struct Reading;
     #[doc = include_str!("../../../docs/statistics.md")]
     struct Statistics;
     #[doc = include_str!("../../../docs/threads.md")]
     struct Threads;
+    #[cfg(feature = "serial")]
+    #[doc = include_str!("../../../docs/serial.md")]
+    struct Serial;
     #[cfg(feature = "futures")]
     #[doc = include_str!("../../../docs/futures.md")]
     struct Futures;

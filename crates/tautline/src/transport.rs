@@ -74,8 +74,7 @@ impl Kind {
     pub(crate) fn tells_drained(self) -> bool {
         match self {
             Self::Tcp | Self::Uds => true,
-            // One datagram, or one record, at a time; a terminal returns what stands in its line
-            // discipline, and more may stand behind.
+            // One datagram, one record, or what stands in a terminal's line discipline, at a time.
             Self::Udp | Self::Tls | Self::Serial => false,
         }
     }
@@ -251,6 +250,37 @@ pub(crate) struct Listener {
     /// given to another file, so that only our own file can be taken for ours.
     _file: Option<uds::SocketFile>,
     socket: Socket,
+    /// What each connection gets by our hand: Unix sockets inherit no buffer sizes.
+    buffers: BufferSizes,
+}
+
+/// Buffer sizes that were asked for.
+#[derive(Debug, Clone, Copy, Default)]
+struct BufferSizes {
+    send_bytes: Option<usize>,
+    receive_bytes: Option<usize>,
+}
+
+impl BufferSizes {
+    const fn asked(options: &LinkOptions) -> Self {
+        Self {
+            send_bytes: options.send_buffer_bytes,
+            receive_bytes: options.receive_buffer_bytes,
+        }
+    }
+
+    /// Sets those that the listening socket was granted.
+    fn set(self, socket: &Socket) -> io::Result<()> {
+        let fd = socket.as_fd();
+        let socket = SockRef::from(&fd);
+        if let Some(bytes) = self.send_bytes {
+            socket.set_send_buffer_size(bytes)?;
+        }
+        if let Some(bytes) = self.receive_bytes {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        Ok(())
+    }
 }
 
 impl Listener {
@@ -261,7 +291,11 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         loop {
             match sys::socket::accept4(self.as_fd()) {
-                Ok(fd) => return Ok(Socket::new(fd, self.kind())),
+                Ok(fd) => {
+                    let socket = Socket::new(fd, self.kind());
+                    self.buffers.set(&socket)?;
+                    return Ok(socket);
+                }
                 Err(error) if died_while_waiting(&error) => {}
                 Err(error) => return Err(error),
             }

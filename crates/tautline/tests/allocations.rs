@@ -231,6 +231,65 @@ fn direct_echo(address: &Address, options: &LinkOptions, payload_bytes: usize) {
     answering.join().unwrap();
 }
 
+/// Both drivers, with another program's echo at the other end of a pseudo-terminal.
+#[cfg(feature = "serial")]
+#[test]
+fn an_echo_over_a_serial_line_allocates_nothing() {
+    for payload_bytes in [64, 16_384] {
+        let message = vec![7; payload_bytes];
+        let watch = Watch::new();
+        watch.join();
+
+        let (line, _echo) = echoing_line();
+        let io = start_io();
+        let arrived = Arc::new(Count::default());
+        let inbox = Inbox(watch, Arc::clone(&arrived));
+        let link = io.connect(&line, options_for(&line), inbox).unwrap();
+        link.wait_open(WATCHDOG).unwrap();
+        let echoes = |number: u64| {
+            for _ in 0..number {
+                let before = arrived.now();
+                link.send(&message).unwrap();
+                arrived.wait_for(before + 1);
+            }
+        };
+        echoes(WARM_UP);
+        watch.expect_nothing(&format!("{line}, {payload_bytes} B"), || echoes(COUNTED));
+
+        let (line, _echo) = echoing_line();
+        let mut link = DirectLink::connect(&line, options_for(&line)).unwrap();
+        let mut echoes = |number: u64| {
+            for _ in 0..number {
+                link.send(&message).unwrap();
+                assert_eq!(link.recv(deadline()).unwrap().len(), payload_bytes);
+            }
+        };
+        echoes(WARM_UP);
+        watch.expect_nothing(&format!("direct, {line}, {payload_bytes} B"), || {
+            echoes(COUNTED);
+        });
+    }
+}
+
+/// The address of a pseudo-terminal, at the other end of which a thread answers with what it hears.
+#[cfg(feature = "serial")]
+fn echoing_line() -> (Address, serial2::SerialPort) {
+    use std::os::fd::AsRawFd;
+
+    let (mut device, line) = serial2::SerialPort::pair().unwrap();
+    device.set_read_timeout(WATCHDOG).unwrap();
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", line.as_raw_fd())).unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(bytes) = device.read(&mut buffer) {
+            if device.write_all(&buffer[..bytes]).is_err() {
+                break;
+            }
+        }
+    });
+    (Address::Serial(tautline::SerialLine::new(path)), line)
+}
+
 #[test]
 fn a_direct_stream_that_waits_for_room_allocates_nothing() {
     for (address, payload_bytes) in cases().filter(|(address, _)| !is_datagram(address)) {

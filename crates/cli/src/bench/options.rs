@@ -16,6 +16,7 @@ use crate::values;
 ///
 /// Round trips and one-way streams over TCP, UDP and Unix sockets, through the library and through raw
 /// sockets doing the same in the same rounds. Nothing else is needed: no server, no peer, no privilege.
+/// TLS and serial lines are measured where --transports names them.
 /// `bench latency` and `bench strategy` measure against a server elsewhere with --to.
 /// Without the name of one table it makes all of them; with --quick all but the UDP payloads.
 #[derive(Debug, Args)]
@@ -184,8 +185,8 @@ pub(super) struct Matrix {
     #[arg(long)]
     pub(super) quick: bool,
 
-    /// Transports: tcp, tls, udp, uds, serial [default: tcp,udp,uds]. Over tls the run makes a
-    /// certificate of its own; serial is two pseudo-terminals joined by a thread
+    /// Transports: tcp, tls, udp, uds, serial. Over tls the run makes a certificate of its own; serial is
+    /// two pseudo-terminals joined by a thread [default: tcp,udp,uds]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::transport)]
     pub(super) transports: Option<Vec<Transport>>,
 

@@ -7,7 +7,7 @@ use super::summary::one_line;
 use super::{Contents, Hardware, pieces, summary};
 use crate::report::Report;
 use crate::report::text::figures::{micros, optional};
-use crate::report::text::severity;
+use crate::report::text::{media, severity};
 
 /// Whether a run is one that is published so: `bench`, whole or one of its tables.
 pub(super) fn belong(report: &Report) -> bool {
@@ -248,10 +248,22 @@ impl Page {
             }
             self.text.push('\n');
         }
+        self.went_over(&media::of_latency(contents.report));
+    }
+
+    /// What the rows went over, where that is more than a transport.
+    fn went_over(&mut self, sentences: &[String]) {
+        if !sentences.is_empty() {
+            self.text.push('\n');
+        }
+        for sentence in sentences {
+            self.item(sentence);
+        }
     }
 
     fn strategy(&mut self, contents: &Contents<'_>) {
         self.table(&summary::strategy(contents), false);
+        self.went_over(&media::of_strategy(contents.report));
         self.words(
             "What besteffort and keeplatest accept is not what arrives: their accepted rate says little \
              without the received rate, the delivery, what was dropped and how full the queue was.",

@@ -372,6 +372,47 @@ mod tests {
     }
 
     #[test]
+    fn the_csv_says_what_rows_went_over() {
+        let mut report = sample::media_report();
+        for row in &mut report.latency {
+            row.each_run.truncate(1);
+        }
+        let lines = text(|to| latency_csv(&report, to));
+        let ends: Vec<&str> = lines
+            .lines()
+            .map(|line| line.splitn(28, ',').last().unwrap())
+            .collect();
+        assert_eq!(
+            ends,
+            [
+                "port,wire_time_us,latency_timer_ms,low_latency,tls_version,cipher_suite",
+                ",,,,,",
+                ",,,,TLS 1.3,TLS_AES_256_GCM_SHA384",
+                ",,,,,",
+                "serial:///dev/ttyUSB0?baud=115200,5902.777,16,false,,",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_report_from_before_these_fields_is_read() {
+        let mut document = document(&sample::report());
+        let row = document["latency"][0].as_object_mut().unwrap();
+        for field in [
+            "port",
+            "wire_time_ns",
+            "latency_timer_ms",
+            "low_latency",
+            "tls",
+            "note",
+        ] {
+            assert!(row.remove(field).is_some(), "{field}");
+        }
+        let back = read(&document.to_string()).unwrap();
+        assert_eq!(back.latency[0].medium, crate::report::Medium::default());
+    }
+
+    #[test]
     fn the_strategy_csv() {
         let mut report = sample::report();
         report.strategy.truncate(3);
@@ -445,6 +486,7 @@ mod tests {
         let mut recorder = crate::recorder::Recorder::new();
         (1..=2_000).for_each(|us| recorder.record(us * 1_000));
         report.latency[0].control = recorder.summary_with_hdr();
+        report.latency.extend(sample::media_report().latency);
         let written = text(|to| json(&report, to));
         let back = read(&written).unwrap();
         let kept = back.latency[0].control.hdr.as_ref().unwrap();
@@ -491,6 +533,8 @@ mod tests {
     fn every_report_is_valid_by_the_schema() {
         let mut report = sample::report();
         assert_eq!(faults(&report), Vec::<String>::new());
+        report.latency.extend(sample::media_report().latency);
+        report.strategy.extend(sample::media_report().strategy);
         report.gates.push(
             "p50 > 1us"
                 .parse::<crate::gate::Gate>()
@@ -520,6 +564,8 @@ mod tests {
     #[test]
     fn the_schema_describes_every_field_there_is() {
         let mut report = sample::report();
+        report.latency.extend(sample::media_report().latency);
+        report.strategy.extend(sample::media_report().strategy);
         report.gates.push(
             "p50 > 1us"
                 .parse::<crate::gate::Gate>()

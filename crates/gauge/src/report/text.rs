@@ -8,7 +8,7 @@ mod latency;
 pub(super) mod lines;
 pub mod machine;
 mod markdown;
-mod media;
+pub(crate) mod media;
 mod next;
 mod ping;
 pub(super) mod section;
@@ -213,6 +213,11 @@ mod tests {
     #[test]
     fn the_page_of_a_whole_run() {
         insta::assert_snapshot!(render(&sample::report()));
+    }
+
+    #[test]
+    fn a_page_says_what_rows_went_over_and_what_tls_costs() {
+        insta::assert_snapshot!(render(&sample::media_report()));
     }
 
     /// A short run with everything that can be said about one that did not go well.

@@ -325,9 +325,9 @@ mod tests {
     use crate::run::supervise::supervise;
 
     /// Answers all datagrams but the third of every five, until an empty one comes.
-    fn lossy_server() -> (tautline::Address, thread::JoinHandle<()>) {
+    fn lossy_server() -> (Address, thread::JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = tautline::Address::udp(socket.local_addr().unwrap());
+        let address = Address::udp(socket.local_addr().unwrap());
         let serving = thread::spawn(move || {
             let mut buffer = [0; 128];
             for number in 1_u64.. {

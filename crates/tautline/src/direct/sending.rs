@@ -117,7 +117,7 @@ impl Replies {
 
     pub(super) fn closer(&self) -> Closer {
         Closer {
-            outlet: Arc::clone(&self.outlet),
+            outlet: Arc::downgrade(&self.outlet),
             closed: Arc::clone(&self.closed),
         }
     }
@@ -295,11 +295,15 @@ impl Replies {
 }
 
 impl Drop for Replies {
-    /// An abort after one flush that does not wait. A [`Closer`] may still hold the socket open: the
-    /// peer hears of the end all the same.
+    /// An abort after one flush that does not wait. A [`Closer`] may just be at the socket and keep it
+    /// open a moment longer: the peer hears of the end all the same.
     fn drop(&mut self) {
         if self.has_rest() && !self.is_closed() {
             let _ = self.write_rest();
+        }
+        if !self.has_rest() && !self.is_closed() {
+            // Over TLS the peer knows by the goodbye that it has everything.
+            let _ = self.socket().shutdown_write();
         }
         self.socket().shutdown();
     }

@@ -21,6 +21,7 @@ use super::listener::Accept;
 use super::turn::Turn;
 use super::{Alive, SHORTAGE_PAUSE};
 use crate::channel::{Channel, Drained};
+use crate::error::SendError;
 use crate::handler::{Opened, Reason, Received, Unsent};
 use crate::link::Link;
 use crate::options::ServerOptions;
@@ -336,6 +337,9 @@ impl DatagramDriver {
         let now = Instant::now();
         if self.stopping {
             newcomer.refuse("the server was stopped");
+        } else if newcomer.link().takes_messages() == Err(SendError::Closed) {
+            // Its command to end came before it was known here.
+            newcomer.refuse("it was closed before it opened");
         } else if self.peers.contains_key(&newcomer.remote) {
             newcomer.refuse("it is a peer already");
         } else if self.peers.len() >= self.options.connection_limit && !self.replace_one(now, turn)

@@ -303,6 +303,11 @@ impl LinkDriver {
         matches!(self.shared().address, Address::Serial(_))
     }
 
+    /// Whether our end of stream is something the peer can be told, and the other way round.
+    fn tells_end(&self) -> bool {
+        !self.is_datagram() && !self.is_serial()
+    }
+
     fn set_deadline(&mut self, deadline: Option<Instant>, turn: &mut Turn) {
         self.deadline = deadline;
         self.set_alarm(turn);

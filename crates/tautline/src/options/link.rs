@@ -88,7 +88,7 @@ pub struct LinkOptions {
     /// there are so many, or so many bytes, or the first has waited so long, whichever comes first; and
     /// before `closed`, and before an event about what came after. Each keeps its time of arrival.
     /// Messages of two links are never mixed. What is gathered when reading is paused waits with the
-    /// rest until it goes on, and is lost with it if the link ends before. Memory: `bytes` and 32 a
+    /// rest until it goes on, and is lost with it if the link ends before. Memory: `bytes` and 64 a
     /// message, for each link. Refused on a `DirectLink`.
     ///
     /// [`Handler::batch`]: crate::Handler::batch

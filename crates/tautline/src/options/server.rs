@@ -38,7 +38,8 @@ pub struct ServerOptions {
     /// groups that only another has joined.
     ///
     /// A membership goes with its interface. The server tries to join again every second, by the name
-    /// or address given; [`groups_joined`](crate::ServerStatistics::groups_joined) and
+    /// or address given (for an IPv6 group that is left to the routes, the system does not tell that it
+    /// was lost); [`groups_joined`](crate::ServerStatistics::groups_joined) and
     /// [`groups_lost`](crate::ServerStatistics::groups_lost) tell. An interface that is merely down
     /// keeps it.
     pub groups: Vec<MulticastGroup>,

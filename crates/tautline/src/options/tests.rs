@@ -424,3 +424,180 @@ fn to_keep_messages_takes_borders_and_a_connection_to_come() {
         "queue_limit_messages: keep needs 2: one is set aside for what `opened` sends"
     );
 }
+
+fn group(address: &str, interface: Interface) -> MulticastGroup {
+    let address = address.parse().unwrap();
+    MulticastGroup { address, interface }
+}
+
+#[test]
+fn what_only_datagrams_have_is_refused_elsewhere_and_where_it_means_nothing() {
+    let by = |interface| Multicast {
+        interface,
+        ..Multicast::default()
+    };
+    let name = |name: &str| Interface::Name(name.to_owned());
+    let table = [
+        (
+            TCP,
+            link(|o| o.broadcast = true),
+            "broadcast: tcp has no broadcast",
+        ),
+        (
+            UDS,
+            link(|o| o.unconnected = true),
+            "unconnected: uds is always connected",
+        ),
+        (
+            TCP,
+            link(|o| o.multicast.ttl = 2),
+            "multicast: tcp has no groups",
+        ),
+        (
+            "udp://239.1.2.3:1",
+            link(|o| o.broadcast = true),
+            "broadcast: 239.1.2.3 is a group, which needs no leave; leave it out",
+        ),
+        (
+            "udp://[::1]:1",
+            link(|o| o.broadcast = true),
+            "broadcast: IPv6 has none; the group ff02::1 reaches every host of a network",
+        ),
+        (
+            UDP,
+            link(|o| o.multicast.loopback = false),
+            "multicast: 127.0.0.1 is no group; leave it out",
+        ),
+        (
+            "udp://[ff02::1%lo]:1",
+            link(|o| o.multicast = by(name("eth0"))),
+            "multicast: the address names its interface already, and this is eth0",
+        ),
+        (
+            "udp://[ff02::1]:1",
+            link(|o| o.multicast = by(Interface::Address([10, 0, 0, 1].into()))),
+            "multicast: the interface of 10.0.0.1 is named by another family than ff02::1's",
+        ),
+        (
+            "udp://239.1.2.3:1",
+            link(|o| o.multicast = by(name("a name that is too long"))),
+            "multicast: \"a name that is too long\" is no interface: a name has 1 to 15 bytes",
+        ),
+        (
+            "udp://239.1.2.3:1",
+            link(|o| o.multicast = by(name("no name"))),
+            "multicast: \"no name\" is no name of an interface",
+        ),
+        (
+            "udp://239.1.2.3:1",
+            link(|o| o.multicast = by(Interface::Index(0))),
+            "multicast: interface 0 is none; Interface::Routes leaves it to the routes",
+        ),
+    ];
+    for (address, options, expected) in table {
+        let address = address.parse().unwrap();
+        let checked = options.validate(&address);
+        let checked = checked.and_then(|()| options.validate_peer(&address));
+        assert_eq!(refused(checked), expected);
+    }
+    for (address, options) in [
+        ("udp://239.1.2.3:1", link(|o| o.multicast.ttl = 0)),
+        (
+            "udp://[ff02::1]:1",
+            link(|o| o.multicast = by(name("eth0"))),
+        ),
+        ("udp://some.name:1", link(|o| o.multicast.ttl = 255)),
+        ("udp://10.0.0.255:1", link(|o| o.broadcast = true)),
+        (UDP, link(|o| o.unconnected = true)),
+    ] {
+        let address = address.parse().unwrap();
+        options.validate(&address).unwrap();
+        options.validate_peer(&address).unwrap();
+    }
+}
+
+#[test]
+fn groups_that_make_no_sense_are_refused() {
+    let any = "239.1.2.3";
+    let table = [
+        (
+            TCP,
+            vec![group(any, Interface::Routes)],
+            "groups: tcp has no groups",
+        ),
+        (
+            UDP,
+            vec![group("10.0.0.1", Interface::Routes)],
+            "groups: 10.0.0.1 is no group: those are 224.0.0.0/4 and ff00::/8",
+        ),
+        (
+            UDP,
+            vec![group(any, Interface::Address("::1".parse().unwrap()))],
+            "groups: the interface of ::1 is named by another family than 239.1.2.3's",
+        ),
+        (
+            UDP,
+            vec![group(
+                "ff02::9",
+                Interface::Address("fe80::1".parse().unwrap()),
+            )],
+            "groups: fe80::1 is link-local, and any interface may have it; name the interface",
+        ),
+        (
+            UDP,
+            vec![group(any, Interface::Address(any.parse().unwrap()))],
+            "groups: 239.1.2.3 is no address of an interface",
+        ),
+        (
+            UDP,
+            vec![
+                group(any, Interface::Index(1)),
+                group(any, Interface::Index(1)),
+            ],
+            "groups: 239.1.2.3 on interface 1 is named twice",
+        ),
+    ];
+    for (address, groups, expected) in table {
+        let options = server(|o| o.groups = groups);
+        assert_eq!(
+            refused(options.validate(&address.parse().unwrap())),
+            expected
+        );
+    }
+    let unconnected = server(|o| o.link.unconnected = true);
+    assert_eq!(
+        refused(unconnected.validate(&UDP.parse().unwrap())),
+        "unconnected: a server hears everybody, and each of its peers one; leave it out"
+    );
+    let listener = |options: LinkOptions| refused(options.validate_listener(&UDP.parse().unwrap()));
+    assert_eq!(
+        listener(link(|o| o.broadcast = true)),
+        "broadcast: a DirectListener answers one peer; leave it out"
+    );
+    assert_eq!(
+        listener(link(|o| o.multicast.ttl = 2)),
+        "multicast: a DirectListener answers one peer; only on a group does it mean where to join"
+    );
+}
+
+#[test]
+fn a_file_can_belong_to_somebody_only_where_there_is_one() {
+    let owned = server(|o| o.uds_owner = Some(1));
+    let grouped = server(|o| o.uds_group = Some(1));
+    for options in [&owned, &grouped] {
+        options.validate(&UDS.parse().unwrap()).unwrap();
+    }
+    assert_eq!(
+        refused(owned.validate(&ABSTRACT.parse().unwrap())),
+        "uds_owner: an abstract name has no file that could belong to anybody"
+    );
+    assert_eq!(
+        refused(grouped.validate(&TCP.parse().unwrap())),
+        "uds_group: tcp has no file that could belong to anybody"
+    );
+    let nobody = server(|o| o.uds_group = Some(u32::MAX));
+    assert_eq!(
+        refused(nobody.validate(&UDS.parse().unwrap())),
+        "uds_group: 4294967295 is nobody's number; leave it out to change nothing"
+    );
+}

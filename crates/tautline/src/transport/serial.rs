@@ -30,6 +30,9 @@ pub(super) fn open(address: &Address, line: &SerialLine) -> Result<Socket, Error
     opening.set_rs485(&port, &mut effective)?;
     opening.set_modem_lines(&port)?;
     opening.set_low_latency(&port, &mut effective)?;
+    // What came so far came with other settings, or for somebody else.
+    sys::tty::tcflush_input(port.as_fd())
+        .map_err(|cause| opening.failed("flush its input", cause))?;
     let tty = Tty::new(effective, is_pseudo)
         .map_err(|cause| opening.failed("make an eventfd for it", cause))?;
     Ok(Socket::of_line(port.into(), tty))
@@ -102,7 +105,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Sets everything that `termios(3)` knows, throws away what came before, and reads back.
+    /// Sets everything that `termios(3)` knows, and reads it back.
     fn set_line(&self, port: &mut SerialPort) -> Result<SerialLine, Error> {
         let settings = port.get_configuration();
         let mut settings = settings.map_err(|cause| match cause.raw_os_error() {
@@ -112,8 +115,6 @@ impl Opening<'_> {
         make_settings(self.line, &mut settings).map_err(|cause| self.unavailable("baud", cause))?;
         sys::tty::ioctl_tcsets2(port.as_fd(), settings.as_termios())
             .map_err(|cause| self.failed("set the line", cause))?;
-        sys::tty::tcflush_input(port.as_fd())
-            .map_err(|cause| self.failed("flush its input", cause))?;
         let effective = port
             .get_configuration()
             .map_err(|cause| self.failed("read its settings", cause))?;

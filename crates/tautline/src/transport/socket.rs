@@ -154,6 +154,10 @@ impl Socket {
     /// `Interrupted` means on a TLS socket that something came which holds nothing to read, and that
     /// more may be there.
     pub(crate) fn recv(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Arrived> {
+        if let Some(tty) = &self.tty {
+            let bytes = tty.recv(self.as_fd(), buffer, wait)?;
+            return Ok(Arrived::new(bytes, buffer.len()));
+        }
         if self.target.is_some() {
             return match self.recv_from_anybody(buffer, wait) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -164,10 +168,6 @@ impl Socket {
         }
         if let Some(tls) = self.session() {
             return tls.recv(self, buffer, wait);
-        }
-        if let Some(tty) = &self.tty {
-            let bytes = tty.recv(self.as_fd(), buffer, wait)?;
-            return Ok(Arrived::new(bytes, buffer.len()));
         }
         let room = buffer.len();
         self.recv_unsecured(buffer, wait)
@@ -313,11 +313,11 @@ impl Socket {
     /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
     /// name, and when there is no peer. Of a serial line both ends are the line.
     pub(crate) fn peer_address(&self) -> Option<Address> {
-        if let Some(target) = self.target {
-            return Some(Address::udp(target));
-        }
         if let Some(tty) = &self.tty {
             return Some(tty.address());
+        }
+        if let Some(target) = self.target {
+            return Some(Address::udp(target));
         }
         self.to_address(SockRef::from(&self.fd).peer_addr())
     }

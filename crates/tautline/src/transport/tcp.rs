@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use socket2::{Domain, SockRef, TcpKeepalive};
 use tautline_session::Strategy;
 
-use super::{Kind, LISTEN_BACKLOG, Listener, Socket, inet, resolve};
+use super::{BufferSizes, Kind, LISTEN_BACKLOG, Listener, Socket, inet, resolve};
 use crate::address::Address;
 use crate::error::Error;
 use crate::options::{LinkOptions, ServerOptions};
@@ -62,6 +62,7 @@ fn listen_at(
         address,
         _file: None,
         socket,
+        buffers: BufferSizes::default(),
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, SockRef, Type};
 
-use super::{Kind, LISTEN_BACKLOG, Listener, Socket, configure, holder};
+use super::{BufferSizes, Kind, LISTEN_BACKLOG, Listener, Socket, configure, holder};
 use crate::address::{Address, UdsName};
 use crate::error::{Error, ErrorKind};
 use crate::options::ServerOptions;
@@ -69,6 +69,7 @@ pub(super) fn listen(
         address: address.clone(),
         _file: file,
         socket,
+        buffers: BufferSizes::asked(&options.link),
     })
 }
 

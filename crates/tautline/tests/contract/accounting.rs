@@ -9,17 +9,17 @@ use tautline::{LinkOptions, SendError, ServerOptions, Strategy, Tally};
 use crate::common::*;
 
 over! {
-    accepted_is_written_and_waiting_and_discarded_at_every_moment: tcp uds udp serial;
-    both_ends_count_the_same: tcp uds serial;
-    written_is_when_the_kernel_has_the_last_byte: tcp uds;
-    a_message_cut_by_the_end_is_discarded_and_its_written_bytes_stay_written: tcp uds;
-    discards_are_split_by_cause: tcp uds serial;
+    accepted_is_written_and_waiting_and_discarded_at_every_moment: tcp tls uds udp serial;
+    both_ends_count_the_same: tcp tls uds serial;
+    written_is_when_the_kernel_has_the_last_byte: tcp tls uds serial;
+    a_message_cut_by_the_end_is_discarded_and_its_written_bytes_stay_written: tcp tls uds serial;
+    discards_are_split_by_cause: tcp tls uds serial;
     closed_reports_what_the_kernel_still_held: tcp uds serial;
-    after_a_whole_close_the_kernel_holds_nothing: tcp uds;
-    a_servers_totals_survive_its_peers: tcp uds udp;
-    silence_is_visible: tcp uds udp serial;
-    queue_delay_is_noted_for_every_queued_message_and_no_other: tcp uds udp serial;
-    refusals_are_counted_in_messages_and_bytes: tcp uds udp serial;
+    after_a_whole_close_the_kernel_holds_nothing: tcp tls uds;
+    a_servers_totals_survive_its_peers: tcp tls uds udp;
+    silence_is_visible: tcp tls uds udp serial;
+    queue_delay_is_noted_for_every_queued_message_and_no_other: tcp tls uds udp serial;
+    refusals_are_counted_in_messages_and_bytes: tcp tls uds udp serial;
 }
 
 fn accepted_is_written_and_waiting_and_discarded_at_every_moment(transport: Transport) {
@@ -101,7 +101,7 @@ fn written_is_when_the_kernel_has_the_last_byte(transport: Transport) {
     let io = start();
     let listener = RawListener::bind(transport).with_receive_buffer(8 * 1024);
     let options = LinkOptions {
-        send_buffer_bytes: Some(8 * 1024),
+        send_buffer_bytes: transport.send_buffer(8 * 1024),
         ..framed(transport)
     };
     let (link, mut peer) = client_of_raw(&io, &listener, options, recorder().0);
@@ -124,7 +124,7 @@ fn a_message_cut_by_the_end_is_discarded_and_its_written_bytes_stay_written(tran
     let io = start();
     let listener = RawListener::bind(transport).with_receive_buffer(8 * 1024);
     let options = LinkOptions {
-        send_buffer_bytes: Some(8 * 1024),
+        send_buffer_bytes: transport.send_buffer(8 * 1024),
         ..framed(transport)
     };
     let (handler, inbox) = recorder();

@@ -13,24 +13,24 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    a_peer_that_announces_four_gigabytes_is_cut_off: tcp uds;
-    a_frame_of_just_the_limit_passes_and_one_byte_more_is_a_fault: tcp uds;
-    what_came_before_a_bad_frame_is_delivered: tcp uds;
-    an_announced_length_sets_no_memory_aside: tcp uds;
-    half_a_frame_and_then_the_end_is_an_event: tcp uds;
-    half_a_header_and_then_the_end_is_an_event: tcp uds;
-    half_a_frame_and_then_nothing_holds_up_nobody: tcp uds;
-    half_a_frame_and_then_a_reset_ends_the_link: tcp uds;
-    a_peer_that_writes_byte_by_byte_is_understood: tcp uds;
-    a_peer_that_reads_byte_by_byte_gets_all_and_holds_up_nobody: tcp uds;
-    a_peer_that_stalls_holds_up_nobody: tcp uds;
+    a_peer_that_announces_four_gigabytes_is_cut_off: tcp tls uds;
+    a_frame_of_just_the_limit_passes_and_one_byte_more_is_a_fault: tcp tls uds;
+    what_came_before_a_bad_frame_is_delivered: tcp tls uds;
+    an_announced_length_sets_no_memory_aside: tcp tls uds;
+    half_a_frame_and_then_the_end_is_an_event: tcp tls uds;
+    half_a_header_and_then_the_end_is_an_event: tcp tls uds;
+    half_a_frame_and_then_nothing_holds_up_nobody: tcp tls uds;
+    half_a_frame_and_then_a_reset_ends_the_link: tcp tls uds;
+    a_peer_that_writes_byte_by_byte_is_understood: tcp tls uds;
+    a_peer_that_reads_byte_by_byte_gets_all_and_holds_up_nobody: tcp tls uds;
+    a_peer_that_stalls_holds_up_nobody: tcp tls uds;
     a_peer_that_vanishes_is_noticed_and_harms_nobody: tcp uds;
-    a_peer_that_resets_with_data_unread_is_noticed: tcp uds;
+    a_peer_that_resets_with_data_unread_is_noticed: tcp tls uds;
     a_peer_that_connects_and_says_nothing_costs_nothing: tcp uds;
     a_peer_that_connects_and_goes_at_once_is_over: tcp uds;
     a_peer_that_never_stops_talking_leaves_the_others_their_turn: tcp uds;
     a_peer_that_hears_nothing_and_never_stops_talking_is_cut_off: uds;
-    noise_is_never_more_than_a_fault: tcp uds;
+    noise_is_never_more_than_a_fault: tcp tls uds;
 }
 
 /// A server whose peers are recorded; one raw peer is connected, and another one that is polite.

@@ -11,16 +11,16 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    a_batch_is_handed_out_when_it_has_enough_messages: tcp uds udp serial;
-    a_batch_never_holds_more_bytes_than_allowed_and_a_larger_message_goes_alone: tcp uds udp serial;
-    the_age_of_its_first_message_hands_a_batch_out: tcp uds udp serial;
-    what_was_gathered_comes_before_closed: tcp uds udp;
-    what_was_gathered_comes_before_the_word_on_a_bad_frame: tcp uds serial;
-    in_a_pause_a_batch_waits_for_the_end_of_it: tcp uds udp serial;
-    the_peers_of_a_server_have_batches_of_their_own: tcp uds udp;
-    a_handler_that_knows_no_batches_gets_each_message: tcp uds udp serial;
-    an_abort_in_a_batch_ends_it: tcp uds udp serial;
-    a_panic_in_a_batch_harms_that_link_alone: tcp uds udp serial;
+    a_batch_is_handed_out_when_it_has_enough_messages: tcp tls uds udp serial;
+    a_batch_never_holds_more_bytes_than_allowed_and_a_larger_message_goes_alone: tcp tls uds udp serial;
+    the_age_of_its_first_message_hands_a_batch_out: tcp tls uds udp serial;
+    what_was_gathered_comes_before_closed: tcp tls uds udp;
+    what_was_gathered_comes_before_the_word_on_a_bad_frame: tcp tls uds serial;
+    in_a_pause_a_batch_waits_for_the_end_of_it: tcp tls uds udp serial;
+    the_peers_of_a_server_have_batches_of_their_own: tcp tls uds udp;
+    a_handler_that_knows_no_batches_gets_each_message: tcp tls uds udp serial;
+    an_abort_in_a_batch_ends_it: tcp tls uds udp serial;
+    a_panic_in_a_batch_harms_that_link_alone: tcp tls uds udp serial;
 }
 
 /// What a handler with batches was told.

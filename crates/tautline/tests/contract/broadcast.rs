@@ -15,16 +15,16 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    every_peer_gets_it_and_nobody_else: tcp uds udp;
-    without_peers_nothing_is_refused: tcp uds udp;
-    all_but_one_get_what_one_said: tcp uds udp;
-    one_stalled_peer_of_fifty_holds_up_no_other: tcp uds;
-    a_peer_that_keeps_the_latest_evicts_and_accepts: tcp uds;
-    what_is_too_large_is_too_large_for_all: tcp uds udp;
-    a_peer_that_closes_is_counted_as_closed: tcp uds;
-    it_adds_up_while_peers_come_and_go: tcp uds udp;
-    each_peer_gets_them_in_their_order: tcp uds udp;
-    it_is_encoded_once_for_all: tcp uds;
+    every_peer_gets_it_and_nobody_else: tcp tls uds udp;
+    without_peers_nothing_is_refused: tcp tls uds udp;
+    all_but_one_get_what_one_said: tcp tls uds udp;
+    one_stalled_peer_of_fifty_holds_up_no_other: tcp tls uds;
+    a_peer_that_keeps_the_latest_evicts_and_accepts: tcp tls uds;
+    what_is_too_large_is_too_large_for_all: tcp tls uds udp;
+    a_peer_that_closes_is_counted_as_closed: tcp tls uds;
+    it_adds_up_while_peers_come_and_go: tcp tls uds udp;
+    each_peer_gets_them_in_their_order: tcp tls uds udp;
+    it_is_encoded_once_for_all: tcp tls uds;
 }
 
 /// What was told of one broadcast adds up.

@@ -11,17 +11,17 @@ use crate::common::*;
 
 over! {
     a_panic_in_any_callback_ends_that_link_alone: tcp uds;
-    a_panic_in_any_callback_of_a_servers_peer_ends_that_peer_alone: tcp uds udp;
-    a_handler_that_panics_when_dropped_harms_nobody: tcp uds udp;
-    what_was_panicked_with_may_panic_too: tcp uds udp;
-    a_panic_in_the_accept_callback_turns_that_peer_away: tcp uds udp;
-    an_accept_callback_that_panics_when_dropped_harms_nobody: tcp uds udp;
-    a_peer_that_is_refused_is_told_why_on_its_link: tcp uds udp;
-    calls_of_one_link_never_overlap_and_keep_their_order: tcp uds udp;
-    the_time_of_arrival_is_attached: tcp uds udp serial;
-    a_closure_is_a_handler: tcp uds udp;
-    a_callback_may_connect_and_listen: tcp uds udp;
-    replies_from_callbacks_go_out_once_a_batch: tcp uds serial;
+    a_panic_in_any_callback_of_a_servers_peer_ends_that_peer_alone: tcp tls uds udp;
+    a_handler_that_panics_when_dropped_harms_nobody: tcp tls uds udp;
+    what_was_panicked_with_may_panic_too: tcp tls uds udp;
+    a_panic_in_the_accept_callback_turns_that_peer_away: tcp tls uds udp;
+    an_accept_callback_that_panics_when_dropped_harms_nobody: tcp tls uds udp;
+    a_peer_that_is_refused_is_told_why_on_its_link: tcp tls uds udp;
+    calls_of_one_link_never_overlap_and_keep_their_order: tcp tls uds udp;
+    the_time_of_arrival_is_attached: tcp tls uds udp serial;
+    a_closure_is_a_handler: tcp tls uds udp;
+    a_callback_may_connect_and_listen: tcp tls uds udp;
+    replies_from_callbacks_go_out_once_a_batch: tcp tls uds serial;
 }
 
 /// An echo on the same thread, to see that it lives and serves.

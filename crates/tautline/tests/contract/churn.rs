@@ -10,12 +10,12 @@ use tautline::{Address, Error, ErrorKind, IoThread, Link, Received, Server, Serv
 use crate::common::*;
 
 over! {
-    a_thousand_links_leave_nothing_behind_while_others_send: tcp uds udp;
-    a_link_ended_while_it_connects_ends_once_a_thousand_times: tcp uds udp;
-    a_server_dropped_while_peers_come_frees_its_address_a_hundred_times: tcp uds udp;
-    a_server_restarts_twenty_times_on_its_address: tcp uds udp;
-    of_servers_that_start_at_once_one_wins: tcp uds udp;
-    whoever_stops_a_server_waits_for_its_callback: tcp uds udp;
+    a_thousand_links_leave_nothing_behind_while_others_send: tcp tls uds udp;
+    a_link_ended_while_it_connects_ends_once_a_thousand_times: tcp tls uds udp;
+    a_server_dropped_while_peers_come_frees_its_address_a_hundred_times: tcp tls uds udp;
+    a_server_restarts_twenty_times_on_its_address: tcp tls uds udp;
+    of_servers_that_start_at_once_one_wins: tcp tls uds udp;
+    whoever_stops_a_server_waits_for_its_callback: tcp tls uds udp;
 }
 
 fn echo_on(io: &IoThread, address: &Address, transport: Transport) -> Server {

@@ -16,32 +16,32 @@ use crate::common::*;
 over! {
     close_writes_what_waits_and_reads_to_the_peers_end: tcp uds;
     close_returns_what_a_stalled_peer_did_not_take: tcp uds;
-    flush_waits_until_all_is_written: tcp uds udp serial;
-    flush_says_when_it_was_not_in_time: tcp uds serial;
-    flush_is_right_about_what_was_written_before_the_end: tcp uds serial;
-    finish_ends_only_our_side: tcp uds;
-    half_open_the_peers_end_is_an_event_and_sending_goes_on: tcp uds;
-    half_open_ends_when_both_sides_have_ended: tcp uds;
+    flush_waits_until_all_is_written: tcp tls uds udp serial;
+    flush_says_when_it_was_not_in_time: tcp tls uds serial;
+    flush_is_right_about_what_was_written_before_the_end: tcp tls uds serial;
+    finish_ends_only_our_side: tcp tls uds;
+    half_open_the_peers_end_is_an_event_and_sending_goes_on: tcp tls uds;
+    half_open_ends_when_both_sides_have_ended: tcp tls uds;
     half_open_a_peer_that_vanishes_is_noticed: tcp uds;
-    abort_discards_what_waits: tcp uds serial;
-    drop_flushes_once_and_does_not_wait: tcp uds udp;
-    clones_made_in_callbacks_keep_a_link_alive: tcp uds udp serial;
-    dropping_the_handles_of_a_servers_peer_does_nothing: tcp uds udp;
-    close_against_eight_sending_threads_loses_nothing_accepted: tcp uds;
-    abort_against_eight_sending_threads_accounts_for_all: tcp uds udp serial;
-    when_close_and_abort_have_returned_no_callback_runs: tcp uds udp;
-    a_server_closed_while_peers_come_calls_nobody_afterwards: tcp uds;
-    close_and_abort_and_drop_at_once_end_it_once: tcp uds udp serial;
+    abort_discards_what_waits: tcp tls uds serial;
+    drop_flushes_once_and_does_not_wait: tcp tls uds udp;
+    clones_made_in_callbacks_keep_a_link_alive: tcp tls uds udp serial;
+    dropping_the_handles_of_a_servers_peer_does_nothing: tcp tls uds udp;
+    close_against_eight_sending_threads_loses_nothing_accepted: tcp tls uds;
+    abort_against_eight_sending_threads_accounts_for_all: tcp tls uds udp serial;
+    when_close_and_abort_have_returned_no_callback_runs: tcp tls uds udp;
+    a_server_closed_while_peers_come_calls_nobody_afterwards: tcp tls uds;
+    close_and_abort_and_drop_at_once_end_it_once: tcp tls uds udp serial;
     in_every_callback_it_can_be_closed: tcp uds;
     in_every_callback_it_can_be_aborted: tcp uds;
-    in_every_callback_its_last_handle_can_be_dropped: tcp uds;
-    in_every_callback_its_server_can_be_dropped: tcp uds;
-    a_peer_may_end_itself_in_its_callback: tcp uds udp;
+    in_every_callback_its_last_handle_can_be_dropped: tcp tls uds;
+    in_every_callback_its_server_can_be_dropped: tcp tls uds;
+    a_peer_may_end_itself_in_its_callback: tcp tls uds udp;
     a_server_may_be_ended_in_its_peers_callback: tcp uds udp;
     a_servers_close_returns_what_all_its_peers_did_not_take: tcp uds;
     in_every_callback_another_link_can_be_closed: tcp uds;
-    the_peers_end_is_answered_after_what_waits: tcp uds;
-    a_peer_that_ends_and_never_reads_is_not_waited_for_for_ever: tcp uds;
+    the_peers_end_is_answered_after_what_waits: tcp tls uds;
+    a_peer_that_ends_and_never_reads_is_not_waited_for_for_ever: tcp tls uds;
 }
 
 fn close_writes_what_waits_and_reads_to_the_peers_end(transport: Transport) {
@@ -253,7 +253,9 @@ fn half_open_a_peer_that_vanishes_is_noticed(transport: Transport) {
     peer.vanish();
     let closed = inbox.expect_end();
     match transport {
-        Transport::Tcp => assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}"),
+        Transport::Tcp | Transport::Tls => {
+            assert!(matches!(closed.reason, Reason::Lost(_)), "{closed:?}");
+        }
         // There is no reset where nothing was left unread.
         _ => assert!(matches!(closed.reason, Reason::PeerEnded), "{closed:?}"),
     }
@@ -751,7 +753,7 @@ fn a_servers_close_returns_what_all_its_peers_did_not_take(transport: Transport)
     let io = start();
     let options = ServerOptions {
         link: LinkOptions {
-            send_buffer_bytes: Some(16 * 1024),
+            send_buffer_bytes: transport.send_buffer(16 * 1024),
             ..framed(transport)
         },
         ..ServerOptions::default()

@@ -13,7 +13,8 @@ pub(crate) mod sys;
 mod transport;
 mod whole_life;
 
-pub(crate) use certificates::{AUTHORITY, ISSUED, trusting};
+#[cfg(feature = "tls")]
+pub(crate) use certificates::{AUTHORITY, Authority, ISSUED, Issued, trusting};
 pub(crate) use faults::Faults;
 pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that};
 pub(crate) use process::{
@@ -29,7 +30,9 @@ pub(crate) use rig::{
 };
 #[cfg(feature = "serial")]
 pub(crate) use transport::serial;
-pub(crate) use transport::{Place, Transport, fresh, tcp, tls, udp, uds};
+#[cfg(feature = "tls")]
+pub(crate) use transport::tls;
+pub(crate) use transport::{Place, Transport, fresh, tcp, udp, uds};
 pub(crate) use whole_life::{CALLBACKS, expect_order, live_through_all};
 
 use std::panic::resume_unwind;

@@ -9,7 +9,7 @@ use tautline::{Link, LinkOptions};
 use crate::common::*;
 
 over! {
-    eight_threads_and_a_peer_that_pauses_lose_nothing_and_repeat_nothing: tcp uds;
+    eight_threads_and_a_peer_that_pauses_lose_nothing_and_repeat_nothing: tcp tls uds;
 }
 
 const THREADS: usize = 8;

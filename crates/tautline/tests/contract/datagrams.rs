@@ -29,6 +29,7 @@ over! {
     ipv6_and_ipv4_reach_a_server_bound_to_everything: udp;
     two_servers_cannot_have_one_port: udp;
     a_paused_peer_does_not_hold_up_the_others: udp;
+    a_hundred_thousand_sources_displace_nobody_active_and_take_no_memory: udp;
 }
 
 /// A plain socket that talks to a server of ours.
@@ -528,4 +529,83 @@ fn a_paused_peer_does_not_hold_up_the_others(_: Transport) {
     let_turn(&hall.io);
     hall.sockets[0].send(b"after").unwrap();
     assert_eq!(hall.inboxes[0].expect_message(), b"after");
+}
+
+/// Whoever can send datagrams can invent as many addresses as he likes.
+fn a_hundred_thousand_sources_displace_nobody_active_and_take_no_memory(transport: Transport) {
+    const SOURCES: u64 = 100_000;
+    const AT_A_TIME: u64 = 100;
+    let test = "datagrams::a_hundred_thousand_sources_displace_nobody_active_and_take_no_memory";
+    let test = name_of(test, transport);
+    if !in_child(&test) {
+        // Memory is counted: nobody else's.
+        return child(&test, "");
+    }
+    let io = start();
+    let options = ServerOptions {
+        connection_limit: 64,
+        ..ServerOptions::default()
+    };
+    let accept = |_: &Link| {
+        Ok(|peer: &Link, message: &[u8], _: tautline::Received| {
+            // It may have gone already.
+            let _ = peer.send(message);
+        })
+    };
+    let address = "udp://0.0.0.0:0".parse().unwrap();
+    let server = io.listen(&address, options, accept).unwrap();
+    let Address::Udp { port, .. } = server.local_address() else {
+        panic!("it is a datagram server");
+    };
+    let active = UdpSocket::bind("127.0.0.1:0").unwrap();
+    active.set_read_timeout(Some(WATCHDOG)).unwrap();
+    active.connect(("127.0.0.1", port)).unwrap();
+    let speak = || {
+        active.send(b"I am here").unwrap();
+        assert_eq!(receive(&active), b"I am here");
+    };
+    speak();
+    let peer = server.peers().remove(0);
+
+    let mut resident_before = 0;
+    for sent in 1..=SOURCES {
+        // So many addresses that no port is taken twice: it would be the same source.
+        let host = [
+            127,
+            1,
+            (sent / 250 / 250) as u8,
+            (1 + sent / 250 % 250) as u8,
+        ];
+        let source =
+            UdpSocket::bind((std::net::Ipv4Addr::from(host), 10_000 + (sent % 250) as u16));
+        source
+            .unwrap()
+            .send_to(b"I am new", ("127.0.0.1", port))
+            .unwrap();
+        if sent % AT_A_TIME == 0 {
+            // All were seen: the kernel dropped none for want of buffer.
+            until("all have been seen", || {
+                let seen = server.statistics();
+                seen.accepted + seen.turned_away == sent + 1
+            });
+            speak();
+        }
+        if sent == 10_000 {
+            resident_before = resident_bytes();
+        }
+    }
+    let statistics = server.statistics();
+    assert_eq!(statistics.connected, 64);
+    assert!(statistics.accepted >= 64 && statistics.turned_away > 0);
+    // One word from each that was let in, and those of the active peer.
+    let words = 1 + SOURCES / AT_A_TIME;
+    let heard = statistics.peers.receiving.messages;
+    assert_eq!(heard, statistics.accepted - 1 + words);
+    let sending = &statistics.peers.sending;
+    assert!(sending.closes(), "{sending:?}");
+    assert_eq!(sending.accepted.messages, heard);
+    assert!(peer.is_open(), "it was active all the time");
+    assert_eq!(peer.statistics().receiving.messages, words);
+    let grown = resident_bytes().saturating_sub(resident_before);
+    assert!(grown < 2 * 1024 * 1024, "{grown} bytes more");
 }

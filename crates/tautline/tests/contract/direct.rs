@@ -1,6 +1,6 @@
 //! The promises as a direct link keeps them: no thread, no queue but one message's rest.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
@@ -14,34 +14,34 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    both_ends_exchange_messages_of_every_length: tcp uds udp;
+    both_ends_exchange_messages_of_every_length: tcp uds udp serial;
     it_speaks_with_links_that_have_a_thread: tcp uds udp;
-    a_request_is_answered_while_it_is_in_use: tcp uds udp;
-    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp uds udp;
+    a_request_is_answered_while_it_is_in_use: tcp uds udp serial;
+    nothing_by_the_deadline_is_a_timeout_and_changes_nothing: tcp uds udp serial;
     the_peers_end_is_told_after_what_it_sent: tcp uds;
     a_reset_is_told_with_its_reason: tcp uds;
     half_a_frame_and_then_the_end_is_counted: tcp uds;
     a_frame_that_announces_four_gigabytes_is_a_fault_and_stays_one: tcp uds serial;
     bytes_that_come_one_by_one_make_a_message: tcp uds serial;
-    too_large_is_refused: tcp uds udp;
+    too_large_is_refused: tcp uds udp serial;
     a_peer_that_does_not_read_is_full_or_waited_for: tcp uds;
     keeplatest_replaces_only_what_is_untouched: tcp uds;
-    a_reliable_send_waits_and_reads_meanwhile: tcp uds;
-    what_was_read_ahead_is_received_in_order: tcp uds;
+    a_reliable_send_waits_and_reads_meanwhile: tcp uds serial;
+    what_was_read_ahead_is_received_in_order: tcp uds serial;
     a_peer_that_has_ended_its_side_still_gets_everything: tcp uds;
-    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp uds;
-    accounting_closes: tcp uds udp;
-    a_closer_ends_a_receive_that_waits: tcp uds udp;
+    a_send_that_finds_the_connection_broken_leaves_the_reason_to_recv: tcp uds serial;
+    accounting_closes: tcp uds udp serial;
+    a_closer_ends_a_receive_that_waits: tcp uds udp serial;
     a_closer_ends_a_send_that_waits: tcp uds;
-    after_a_closer_everything_says_closed: tcp uds udp;
-    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp uds;
+    after_a_closer_everything_says_closed: tcp uds udp serial;
+    dropped_it_flushes_once_and_the_peer_sees_the_end: tcp uds serial;
     the_networks_word_is_counted_and_no_error: udp;
     empty_datagrams_are_messages: udp;
     over_udp_the_first_peer_is_the_only_one: udp;
     a_listener_bound_to_everything_answers_from_where_it_was_asked: udp;
     accepting_has_a_deadline: tcp uds udp;
-    where_nobody_listens_connecting_says_so: tcp uds serial;
-    with_spin_it_does_the_same: tcp uds udp;
+    where_nobody_listens_connecting_says_so: tcp tls uds serial;
+    with_spin_it_does_the_same: tcp uds udp serial;
     a_new_listener_on_the_same_address_works_at_once: tcp uds udp;
 }
 
@@ -51,13 +51,25 @@ fn soon() -> Option<Instant> {
 
 /// Both ends direct. Over UDP the client has said hello, which the server has received.
 fn pair(transport: Transport, options: &LinkOptions) -> (DirectLink, DirectLink, Place) {
+    if transport == Transport::Serial {
+        let (place, there) = Cable::new().into_places();
+        let client = DirectLink::connect(&place.address, options.clone()).unwrap();
+        let server = DirectLink::connect(&there, options.clone()).unwrap();
+        return (client, server, place);
+    }
     let place = fresh(transport);
     let mut listener = DirectListener::bind(&place.address, options.clone()).unwrap();
-    let mut client = DirectLink::connect(&listener.local_address(), options.clone()).unwrap();
-    if !transport.is_stream() {
-        client.send(b"hello").unwrap();
-    }
+    let (address, options) = (listener.local_address(), options.clone());
+    // On a thread of its own: a handshake takes two.
+    let connecting = thread::spawn(move || {
+        let mut client = DirectLink::connect(&address, options).unwrap();
+        if !transport.is_stream() {
+            client.send(b"hello").unwrap();
+        }
+        client
+    });
     let mut server = listener.accept(soon()).unwrap();
+    let client = connecting.join().unwrap();
     if !transport.is_stream() {
         assert_eq!(server.recv(soon()).unwrap(), b"hello");
     }
@@ -67,15 +79,17 @@ fn pair(transport: Transport, options: &LinkOptions) -> (DirectLink, DirectLink,
 /// Ours direct, theirs raw.
 fn beside_raw(transport: Transport, options: LinkOptions) -> (DirectLink, RawStream) {
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
-    let link = DirectLink::connect(&listener.address(), options).unwrap();
-    (link, listener.accept())
+    let address = listener.address();
+    let connecting = thread::spawn(move || DirectLink::connect(&address, options).unwrap());
+    let peer = listener.accept();
+    (connecting.join().unwrap(), peer)
 }
 
 /// With little room in the kernel for what we send.
 fn narrow(transport: Transport, strategy: Strategy) -> LinkOptions {
     LinkOptions {
         strategy,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     }
 }
@@ -188,7 +202,7 @@ fn a_reset_is_told_with_its_reason(transport: Transport) {
     let Err(RecvError::Failed(cause)) = link.recv(soon()) else {
         panic!("it broke");
     };
-    assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(cause.kind(), io::ErrorKind::ConnectionReset);
     expect_closed(link.recv(soon()));
     until("sending says so too", || link.send(b"a").is_err());
     assert_eq!(link.send(b"a"), Err(SendError::NotConnected));
@@ -472,6 +486,14 @@ fn expect_closed(received: Result<&[u8], RecvError>) {
     }
 }
 
+/// A cable that was pulled out is no end of a stream.
+fn expect_gone(received: Result<&[u8], RecvError>) {
+    match received {
+        Err(RecvError::Failed(error)) => assert_eq!(error.kind(), io::ErrorKind::NotConnected),
+        other => panic!("expected that it is gone: {other:?}"),
+    }
+}
+
 fn a_closer_ends_a_receive_that_waits(transport: Transport) {
     for deadline in [None, soon()] {
         let (mut client, _server, _place) = pair(transport, &framed(transport));
@@ -504,10 +526,14 @@ fn after_a_closer_everything_says_closed(transport: Transport) {
     assert_eq!(client.try_send(b"a"), Err(SendError::Closed));
     assert_eq!(client.send_timeout(b"a", WATCHDOG), Err(SendError::Closed));
     expect_closed(client.recv(soon()));
-    if transport.is_stream() {
+    // A serial line has no end that could be told: the device is let go of with the link.
+    if transport.is_stream() && transport != Transport::Serial {
         expect_closed(server.recv(soon()));
     }
     drop(client);
+    if transport == Transport::Serial {
+        expect_gone(server.recv(soon()));
+    }
     // It may outlive the link.
     closer.close();
 }
@@ -664,7 +690,10 @@ fn with_spin_it_does_the_same(transport: Transport) {
     if transport.is_stream() {
         drop(server);
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
-        expect_closed(client.recv(soon()));
+        match transport {
+            Transport::Serial | Transport::Tls => expect_gone(client.recv(soon())),
+            Transport::Tcp | Transport::Uds | Transport::Udp => expect_closed(client.recv(soon())),
+        }
     } else {
         assert!(matches!(nothing, Err(RecvError::TimedOut)));
     }

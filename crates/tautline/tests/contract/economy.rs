@@ -9,10 +9,10 @@ use tautline::{DirectLink, IoThread, Link, LinkOptions, Received, ServerOptions}
 use crate::common::*;
 
 over! {
-    a_peer_that_has_ended_its_side_costs_no_cpu: tcp uds;
-    a_peer_that_has_ended_its_side_and_never_reads_costs_no_cpu: tcp uds;
-    an_end_of_our_side_alone_costs_no_cpu: tcp uds;
-    many_queued_messages_ring_once: tcp uds udp serial;
+    a_peer_that_has_ended_its_side_costs_no_cpu: tcp tls uds;
+    a_peer_that_has_ended_its_side_and_never_reads_costs_no_cpu: tcp tls uds;
+    an_end_of_our_side_alone_costs_no_cpu: tcp tls uds;
+    many_queued_messages_ring_once: tcp tls uds udp;
     an_idle_link_costs_little_memory: tcp uds;
 }
 
@@ -62,7 +62,7 @@ fn a_peer_that_has_ended_its_side_and_never_reads_costs_no_cpu(transport: Transp
     let io = start();
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..half_open(transport)
     };
     let (handler, inbox) = recorder();

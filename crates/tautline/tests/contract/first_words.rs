@@ -15,11 +15,11 @@ use crate::common::*;
 
 over! {
     what_came_before_it_was_accepted_is_delivered: tcp uds;
-    sent_in_opened_it_comes_first: tcp uds udp;
-    sent_right_after_connect_it_is_refused_or_arrives: tcp uds udp;
-    a_link_made_in_a_message_opens_and_speaks: tcp uds udp;
+    sent_in_opened_it_comes_first: tcp tls uds udp;
+    sent_right_after_connect_it_is_refused_or_arrives: tcp tls uds udp;
+    a_link_made_in_a_message_opens_and_speaks: tcp tls uds udp;
     a_direct_link_waits_for_a_full_backlog_until_its_time_is_up: uds;
-    peers_of_both_families_are_told_by_their_own_address: tcp;
+    peers_of_both_families_are_told_by_their_own_address: tcp tls;
 }
 
 /// A peer connects, says all it has to say and is gone before anybody looks.

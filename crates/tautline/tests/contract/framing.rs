@@ -12,18 +12,18 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    every_framing_carries_messages_of_every_length_both_ways: tcp uds serial;
+    every_framing_carries_messages_of_every_length_both_ways: tcp tls uds serial;
     direct_links_speak_every_framing_with_links_that_have_a_thread: tcp uds;
-    a_stream_that_comes_byte_by_byte_is_understood_in_every_framing: tcp uds;
+    a_stream_that_comes_byte_by_byte_is_understood_in_every_framing: tcp tls uds;
     what_a_framing_cannot_carry_is_refused_and_harms_nothing: tcp uds;
-    a_bad_frame_has_the_outcome_that_was_chosen: tcp uds;
+    a_bad_frame_has_the_outcome_that_was_chosen: tcp tls uds;
     a_bad_frame_has_the_outcome_that_was_chosen_on_a_direct_link_too: tcp uds;
-    a_stream_joined_in_mid_frame_costs_one_fault: tcp uds;
-    junk_at_the_end_of_a_stream_is_told_before_the_end: tcp uds;
-    a_peer_of_endless_frames_is_held_to_the_limit: tcp uds;
-    keeplatest_evicts_whole_messages_of_every_framing: tcp uds;
-    the_payload_written_is_counted_exactly_in_every_framing: tcp uds serial;
-    a_handler_that_closes_on_a_bad_frame_hears_of_no_other: tcp uds;
+    a_stream_joined_in_mid_frame_costs_one_fault: tcp tls uds;
+    junk_at_the_end_of_a_stream_is_told_before_the_end: tcp tls uds;
+    a_peer_of_endless_frames_is_held_to_the_limit: tcp tls uds;
+    keeplatest_evicts_whole_messages_of_every_framing: tcp uds serial;
+    the_payload_written_is_counted_exactly_in_every_framing: tcp tls uds serial;
+    a_handler_that_closes_on_a_bad_frame_hears_of_no_other: tcp tls uds;
 }
 
 /// An own framing: a sync byte, a length, the payload, their sum.
@@ -554,7 +554,7 @@ fn keeplatest_evicts_whole_messages_of_every_framing(transport: Transport) {
         let options = LinkOptions {
             strategy: Strategy::KeepLatest,
             queue_limit_bytes: 20_000,
-            send_buffer_bytes: Some(16 * 1024),
+            send_buffer_bytes: transport.send_buffer(16 * 1024),
             ..options(&framing, None)
         };
         let (link, mut raw) = client_of_raw(&io, &listener, options, handler);

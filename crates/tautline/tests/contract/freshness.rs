@@ -8,13 +8,13 @@ use tautline::{Address, DirectLink, LinkOptions, Pressure, ServerOptions, Strate
 use crate::common::*;
 
 over! {
-    what_waited_too_long_is_given_up_and_counted: tcp uds udp serial;
-    what_is_young_enough_is_sent_whatever_its_elders_came_to: tcp uds udp serial;
-    where_there_is_no_room_the_old_make_it: tcp uds udp serial;
-    while_the_kernel_takes_nothing_the_clock_gives_up: tcp uds;
-    a_send_that_waits_is_served_by_what_the_clock_gives_up: tcp uds;
-    it_leaves_little_in_the_kernel: tcp;
-    the_peers_of_a_server_lose_what_is_too_old: tcp uds udp;
+    what_waited_too_long_is_given_up_and_counted: tcp tls uds udp serial;
+    what_is_young_enough_is_sent_whatever_its_elders_came_to: tcp tls uds udp serial;
+    where_there_is_no_room_the_old_make_it: tcp tls uds udp serial;
+    while_the_kernel_takes_nothing_the_clock_gives_up: tcp tls uds serial;
+    a_send_that_waits_is_served_by_what_the_clock_gives_up: tcp tls uds serial;
+    it_leaves_little_in_the_kernel: tcp tls;
+    the_peers_of_a_server_lose_what_is_too_old: tcp tls uds udp;
     a_direct_link_judges_what_waits_when_it_writes_again: tcp uds;
 }
 
@@ -103,7 +103,7 @@ fn stalling(
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_messages,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..fresh_options(transport)
     };
     client_of_raw(io, &listener, options, handler)
@@ -207,7 +207,7 @@ fn the_peers_of_a_server_lose_what_is_too_old(transport: Transport) {
 fn a_direct_link_judges_what_waits_when_it_writes_again(transport: Transport) {
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..fresh_options(transport)
     };
     let mut link = DirectLink::connect(&listener.address(), options).unwrap();

@@ -9,8 +9,8 @@ use crate::common::*;
 
 over! {
     in_every_callback_what_would_wait_says_so: tcp uds;
-    in_the_accept_callback_what_would_wait_says_so: tcp uds udp;
-    who_blocks_in_a_callback_holds_up_its_own_thread_alone: tcp uds udp serial;
+    in_the_accept_callback_what_would_wait_says_so: tcp tls uds udp;
+    who_blocks_in_a_callback_holds_up_its_own_thread_alone: tcp tls uds udp serial;
 }
 
 /// All that waits elsewhere, on a link whose queue is full.

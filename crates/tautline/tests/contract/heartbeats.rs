@@ -9,15 +9,15 @@ use tautline::{ByteOrder, DirectLink, Framing, Heartbeat, LinkOptions, PrefixWid
 use crate::common::*;
 
 over! {
-    two_ends_that_live_measure_their_round_trips: tcp uds serial;
-    messages_pass_between_heartbeats_whole_and_in_order: tcp uds serial;
-    a_ping_is_answered_at_once_with_its_number: tcp uds serial;
-    a_peer_that_says_nothing_is_lost_though_its_connection_stands: tcp uds serial;
-    a_program_that_stands_still_is_lost: tcp uds serial;
-    any_byte_is_a_sign_of_life: tcp uds serial;
-    an_end_that_does_not_read_is_alive_all_the_same: tcp uds serial;
-    an_end_without_heartbeats_takes_them_for_bad_frames: tcp uds serial;
-    every_width_of_prefix_carries_them: tcp uds serial;
+    two_ends_that_live_measure_their_round_trips: tcp tls uds serial;
+    messages_pass_between_heartbeats_whole_and_in_order: tcp tls uds serial;
+    a_ping_is_answered_at_once_with_its_number: tcp tls uds serial;
+    a_peer_that_says_nothing_is_lost_though_its_connection_stands: tcp tls uds serial;
+    a_program_that_stands_still_is_lost: tcp tls uds serial;
+    any_byte_is_a_sign_of_life: tcp tls uds serial;
+    an_end_that_does_not_read_is_alive_all_the_same: tcp tls uds serial;
+    an_end_without_heartbeats_takes_them_for_bad_frames: tcp tls uds serial;
+    every_width_of_prefix_carries_them: tcp tls uds serial;
 }
 
 fn beating(transport: Transport, interval: Duration, missed_limit: u32) -> LinkOptions {

@@ -11,20 +11,20 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    what_is_untouched_arrives_once_and_in_order_on_the_next_connection: tcp uds;
-    the_reopen_hook_goes_first_and_other_threads_go_last: tcp uds;
-    what_is_kept_waits_through_failed_attempts: tcp uds;
-    a_close_in_a_pause_returns_what_was_kept: tcp uds;
-    a_link_that_gives_up_tells_what_it_had_kept: tcp uds;
-    closed_in_a_callback_of_the_loss_it_tells_what_it_had_kept: tcp uds;
-    a_flush_belongs_to_one_connection: tcp uds;
-    keeplatest_keeps_the_latest: tcp uds;
+    what_is_untouched_arrives_once_and_in_order_on_the_next_connection: tcp tls uds serial;
+    the_reopen_hook_goes_first_and_other_threads_go_last: tcp tls uds serial;
+    what_is_kept_waits_through_failed_attempts: tcp tls uds serial;
+    a_close_in_a_pause_returns_what_was_kept: tcp tls uds serial;
+    a_link_that_gives_up_tells_what_it_had_kept: tcp tls uds serial;
+    closed_in_a_callback_of_the_loss_it_tells_what_it_had_kept: tcp tls uds serial;
+    a_flush_belongs_to_one_connection: tcp tls uds serial;
+    keeplatest_keeps_the_latest: tcp tls uds serial;
 }
 
 fn keeping(transport: Transport, attempts_limit: Option<u32>) -> LinkOptions {
     LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         reconnect: Some(Reconnect {
             base: Duration::from_millis(1),
             cap: Duration::from_millis(4),

@@ -8,10 +8,10 @@ use tautline::{DirectLink, LinkOptions, Reason};
 use crate::common::*;
 
 over! {
-    a_close_with_something_unread_costs_the_peer_nothing: tcp uds;
-    an_abort_with_something_unread_costs_the_peer_no_more_than_it_says: tcp;
+    a_close_with_something_unread_costs_the_peer_nothing: tcp tls uds;
+    an_abort_with_something_unread_costs_the_peer_no_more_than_it_says: tcp tls;
     a_peer_that_aborts_what_it_has_not_read_is_a_loss: tcp uds serial;
-    what_a_peer_said_before_its_reset_is_delivered: tcp;
+    what_a_peer_said_before_its_reset_is_delivered: tcp tls;
     no_signal_kills_a_direct_link_whose_peer_has_gone: tcp uds serial;
 }
 

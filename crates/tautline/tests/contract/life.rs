@@ -18,16 +18,16 @@ over! {
     what_was_sent_before_the_end_is_delivered_before_closed: tcp tls uds;
     opened_tells_both_addresses: tcp tls uds udp;
     a_name_is_looked_up: tcp udp;
-    ipv6_literals_are_addresses_too: tcp udp;
+    ipv6_literals_are_addresses_too: tcp tls udp;
     where_nobody_listens_there_is_only_ended: tcp uds;
-    a_listener_with_a_full_backlog_ends_in_a_timeout: tcp uds serial;
+    a_listener_with_a_full_backlog_ends_in_a_timeout: tcp tls uds serial;
     a_full_backlog_is_waited_for: uds;
-    closed_while_it_connects_there_is_only_ended: tcp uds serial;
-    waiters_get_not_connected_when_the_peer_vanishes: tcp uds serial;
-    waiters_get_not_connected_when_the_peer_ends: tcp uds;
-    waiters_get_closed_when_this_side_ends: tcp uds serial;
-    what_waited_for_a_lost_connection_is_counted_and_told: tcp uds serial;
-    a_new_link_and_a_new_server_on_the_same_address_work_at_once: tcp uds udp;
+    closed_while_it_connects_there_is_only_ended: tcp tls uds serial;
+    waiters_get_not_connected_when_the_peer_vanishes: tcp tls uds serial;
+    waiters_get_not_connected_when_the_peer_ends: tcp tls uds;
+    waiters_get_closed_when_this_side_ends: tcp tls uds serial;
+    what_waited_for_a_lost_connection_is_counted_and_told: tcp tls uds serial;
+    a_new_link_and_a_new_server_on_the_same_address_work_at_once: tcp tls uds udp;
     waiting_for_a_link_to_open_is_answered_however_it_goes: tcp uds;
 }
 

@@ -8,15 +8,15 @@ use tautline::{Link, LinkOptions, Received, SendError, ServerOptions, Strategy, 
 use crate::common::*;
 
 over! {
-    the_queue_holds_as_many_bytes_as_its_limit_says_and_not_one_more: tcp uds udp serial;
-    the_queue_holds_as_many_messages_as_its_limit_says_and_not_one_more: tcp uds udp serial;
-    no_number_of_threads_brings_the_queue_above_its_limits: tcp uds udp serial;
-    what_the_kernel_took_of_a_half_written_message_counts_no_more: tcp uds;
-    a_servers_total_refuses_first_who_holds_most: tcp uds;
-    a_servers_total_is_given_back_by_peers_that_end: tcp uds;
-    a_message_larger_than_the_servers_total_is_too_large: tcp uds;
+    the_queue_holds_as_many_bytes_as_its_limit_says_and_not_one_more: tcp tls uds udp serial;
+    the_queue_holds_as_many_messages_as_its_limit_says_and_not_one_more: tcp tls uds udp serial;
+    no_number_of_threads_brings_the_queue_above_its_limits: tcp tls uds udp serial;
+    what_the_kernel_took_of_a_half_written_message_counts_no_more: tcp tls uds serial;
+    a_servers_total_refuses_first_who_holds_most: tcp tls uds;
+    a_servers_total_is_given_back_by_peers_that_end: tcp tls uds;
+    a_message_larger_than_the_servers_total_is_too_large: tcp tls uds;
     one_peer_too_many_is_turned_away_until_another_leaves: tcp uds;
-    without_descriptors_accepting_backs_off_and_recovers: tcp uds;
+    without_descriptors_accepting_backs_off_and_recovers: tcp tls uds;
 }
 
 fn the_queue_holds_as_many_bytes_as_its_limit_says_and_not_one_more(transport: Transport) {
@@ -129,7 +129,7 @@ fn what_the_kernel_took_of_a_half_written_message_counts_no_more(transport: Tran
     let listener = RawListener::bind(transport).with_receive_buffer(8 * 1024);
     let options = LinkOptions {
         queue_limit_bytes: 1_000_000,
-        send_buffer_bytes: Some(8 * 1024),
+        send_buffer_bytes: transport.send_buffer(8 * 1024),
         ..framed(transport)
     };
     let (link, mut peer) = client_of_raw(&io, &listener, options, recorder().0);

@@ -9,15 +9,15 @@ use tautline::{DirectLink, IdleSide, Keepalive, Link, LinkOptions, Reason, Serve
 use crate::common::*;
 
 over! {
-    a_peer_that_says_nothing_is_idle: tcp uds udp serial;
-    a_peer_that_speaks_is_not_idle_until_it_falls_silent: tcp uds udp serial;
-    a_link_that_sends_nothing_is_idle_by_send_idle_timeout_alone: tcp uds udp serial;
-    idle_timeout_needs_silence_both_ways: tcp uds udp serial;
-    a_peer_that_takes_nothing_is_idle_to_the_sender: tcp uds;
-    in_a_pause_silence_does_not_count: tcp uds udp serial;
-    a_side_that_has_ended_is_not_waited_for: tcp uds;
-    the_peers_of_a_server_may_be_idle_each_by_itself: tcp uds udp;
-    a_long_callback_is_no_silence_of_the_peer: tcp uds udp serial;
+    a_peer_that_says_nothing_is_idle: tcp tls uds udp serial;
+    a_peer_that_speaks_is_not_idle_until_it_falls_silent: tcp tls uds udp serial;
+    a_link_that_sends_nothing_is_idle_by_send_idle_timeout_alone: tcp tls uds udp serial;
+    idle_timeout_needs_silence_both_ways: tcp tls uds udp serial;
+    a_peer_that_takes_nothing_is_idle_to_the_sender: tcp tls uds serial;
+    in_a_pause_silence_does_not_count: tcp tls uds udp serial;
+    a_side_that_has_ended_is_not_waited_for: tcp tls uds;
+    the_peers_of_a_server_may_be_idle_each_by_itself: tcp tls uds udp;
+    a_long_callback_is_no_silence_of_the_peer: tcp tls uds udp serial;
 }
 
 const IDLE: Duration = Duration::from_millis(150);
@@ -132,7 +132,7 @@ fn a_peer_that_takes_nothing_is_idle_to_the_sender(transport: Transport) {
     let options = LinkOptions {
         send_idle_timeout: Some(IDLE),
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     };
     let (link, _peer) = client_of_raw(&io, &listener, options, handler);

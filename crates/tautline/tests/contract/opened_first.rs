@@ -8,9 +8,9 @@ use tautline::{Link, LinkOptions, SendError, ServerOptions, Strategy};
 use crate::common::*;
 
 over! {
-    what_opened_sends_comes_before_what_others_send: tcp uds;
-    what_opened_sends_is_never_evicted: tcp uds serial;
-    whoever_waited_for_it_to_open_finds_nothing_in_the_way: tcp uds serial;
+    what_opened_sends_comes_before_what_others_send: tcp tls uds;
+    what_opened_sends_is_never_evicted: tcp tls uds serial;
+    whoever_waited_for_it_to_open_finds_nothing_in_the_way: tcp tls uds serial;
 }
 
 /// A thread that sends all the time got its message in before a login or a subscription, within the

@@ -17,23 +17,23 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    a_loop_serves_both_ends_of_a_link: tcp uds udp;
-    a_loop_that_spins_serves_as_any_other: tcp uds udp;
-    it_is_readable_for_what_another_thread_asks: tcp uds udp;
+    a_loop_serves_both_ends_of_a_link: tcp tls uds udp;
+    a_loop_that_spins_serves_as_any_other: tcp tls uds udp;
+    it_is_readable_for_what_another_thread_asks: tcp tls uds udp;
     it_is_readable_for_a_timer: udp;
     it_is_readable_while_a_turn_has_left_work: tcp uds;
     it_stands_in_a_poller_that_tells_of_edges_only: tcp uds;
-    it_is_not_readable_when_nothing_is_to_be_done: tcp uds udp;
-    a_turn_waits_no_longer_than_it_may: tcp;
+    it_is_not_readable_when_nothing_is_to_be_done: tcp tls uds udp;
+    a_turn_waits_no_longer_than_it_may: tcp tls;
     between_turns_nothing_waits_for_the_loop: tcp uds;
-    between_turns_nothing_waits_for_the_loops_server: tcp uds udp;
-    between_turns_links_of_other_threads_wait_as_usual: tcp uds udp;
+    between_turns_nothing_waits_for_the_loops_server: tcp tls uds udp;
+    between_turns_links_of_other_threads_wait_as_usual: tcp tls uds udp;
     a_sender_on_another_thread_waits_for_turns: tcp uds;
-    dropped_it_ends_its_links_on_this_thread: tcp uds udp;
+    dropped_it_ends_its_links_on_this_thread: tcp tls uds udp;
     dropped_it_releases_whoever_waits_for_it: tcp uds;
-    dropped_before_its_first_turn_it_ends_what_was_asked_for: tcp uds udp;
-    two_loops_of_one_thread_are_independent: tcp uds udp;
-    a_callback_turns_no_loop: tcp;
+    dropped_before_its_first_turn_it_ends_what_was_asked_for: tcp tls uds udp;
+    two_loops_of_one_thread_are_independent: tcp tls uds udp;
+    a_callback_turns_no_loop: tcp tls;
 }
 
 fn own_loop() -> IoLoop {

@@ -8,12 +8,12 @@ use tautline::{IoThread, Link, LinkOptions, Pressure, SendError, Strategy};
 use crate::common::*;
 
 over! {
-    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp uds udp serial;
-    high_water_is_three_quarters_of_the_messages_as_well: tcp uds udp serial;
-    evicting_counts_for_pressure_too: tcp uds udp serial;
-    on_is_told_when_the_peer_stalls_and_off_when_it_reads_again: tcp uds;
-    off_is_told_before_closed_however_it_ends: tcp uds;
-    a_producer_that_heeds_pressure_is_never_refused: tcp uds;
+    high_water_is_three_quarters_of_the_bytes_and_low_water_a_quarter: tcp tls uds udp serial;
+    high_water_is_three_quarters_of_the_messages_as_well: tcp tls uds udp serial;
+    evicting_counts_for_pressure_too: tcp tls uds udp serial;
+    on_is_told_when_the_peer_stalls_and_off_when_it_reads_again: tcp tls uds serial;
+    off_is_told_before_closed_however_it_ends: tcp tls uds serial;
+    a_producer_that_heeds_pressure_is_never_refused: tcp tls uds serial;
 }
 
 /// A link with room for 4,000 bytes and 40 messages.
@@ -78,7 +78,7 @@ fn stalling(io: &IoThread, transport: Transport, handler: Recorder) -> (Link, Ra
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 20_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     };
     client_of_raw(io, &listener, options, handler)

@@ -7,16 +7,16 @@ use tautline::{IoThread, Link, LinkOptions, Reason, SendError};
 use crate::common::*;
 
 over! {
-    a_paused_reader_loses_nothing_and_holds_nothing: tcp uds serial;
-    paused_in_a_callback_no_message_follows_until_it_resumes: tcp uds udp serial;
-    paused_before_the_first_message_none_comes: tcp uds udp serial;
+    a_paused_reader_loses_nothing_and_holds_nothing: tcp tls uds serial;
+    paused_in_a_callback_no_message_follows_until_it_resumes: tcp tls uds udp serial;
+    paused_before_the_first_message_none_comes: tcp tls uds udp serial;
     a_peers_end_is_told_after_what_a_pause_held_back: tcp uds;
-    what_a_pause_held_back_is_told_although_the_peer_is_found_gone_meanwhile: tcp uds;
-    a_link_found_broken_in_a_pause_can_be_closed_and_aborted: tcp uds serial;
-    a_paused_link_still_sends: tcp uds udp serial;
-    a_paused_link_can_be_closed_and_aborted: tcp uds udp serial;
-    pausing_and_resuming_from_anywhere_loses_nothing: tcp uds serial;
-    resumed_the_moment_after_it_paused_it_hears_all_before_the_end: tcp uds;
+    what_a_pause_held_back_is_told_although_the_peer_is_found_gone_meanwhile: tcp tls uds;
+    a_link_found_broken_in_a_pause_can_be_closed_and_aborted: tcp tls uds serial;
+    a_paused_link_still_sends: tcp tls uds udp serial;
+    a_paused_link_can_be_closed_and_aborted: tcp tls uds udp serial;
+    pausing_and_resuming_from_anywhere_loses_nothing: tcp tls uds serial;
+    resumed_the_moment_after_it_paused_it_hears_all_before_the_end: tcp tls uds;
 }
 
 fn a_paused_reader_loses_nothing_and_holds_nothing(transport: Transport) {

@@ -17,22 +17,22 @@ over! {
     nobody_there_at_the_start_is_no_end_unless_asked_for: tcp uds;
     attempts_in_a_row_are_limited_and_told: tcp uds;
     the_time_without_a_connection_is_limited: tcp uds serial;
-    two_hundred_links_do_not_come_back_in_step: tcp uds serial;
-    a_server_that_closes_at_once_is_met_with_growing_pauses: tcp uds serial;
-    after_a_connection_that_lasted_the_count_starts_anew: tcp uds serial;
-    a_bad_frame_leads_to_a_new_connection: tcp uds serial;
+    two_hundred_links_do_not_come_back_in_step: tcp tls uds serial;
+    a_server_that_closes_at_once_is_met_with_growing_pauses: tcp tls uds serial;
+    after_a_connection_that_lasted_the_count_starts_anew: tcp tls uds serial;
+    a_bad_frame_leads_to_a_new_connection: tcp tls uds serial;
     a_new_connection_has_nothing_of_the_half_frame_before: tcp uds;
-    what_waited_is_lost_with_its_connection_and_pressure_off_comes_first: tcp uds;
-    a_paused_link_stays_paused_through_a_reconnect: tcp uds serial;
+    what_waited_is_lost_with_its_connection_and_pressure_off_comes_first: tcp tls uds;
+    a_paused_link_stays_paused_through_a_reconnect: tcp tls uds serial;
     waiting_for_a_link_to_open_goes_through_its_attempts: tcp uds;
     a_wait_that_times_out_says_what_the_last_attempt_failed_of: tcp uds;
     close_and_abort_and_drop_end_a_pause_at_once: tcp uds udp serial;
-    a_callback_may_end_a_link_that_comes_back: tcp uds serial;
-    a_panic_ends_a_link_that_comes_back: tcp uds serial;
-    two_threads_stop_a_link_while_a_callback_runs: tcp uds serial;
-    an_end_that_was_asked_for_is_no_loss: tcp uds serial;
+    a_callback_may_end_a_link_that_comes_back: tcp tls uds serial;
+    a_panic_ends_a_link_that_comes_back: tcp tls uds serial;
+    two_threads_stop_a_link_while_a_callback_runs: tcp tls uds serial;
+    an_end_that_was_asked_for_is_no_loss: tcp tls uds serial;
     a_name_that_nobody_knows_is_asked_for_again: tcp udp;
-    where_nobody_could_come_back_it_is_refused: tcp uds udp serial;
+    where_nobody_could_come_back_it_is_refused: tcp tls uds udp serial;
 }
 
 /// Pauses that a test can wait for.
@@ -62,9 +62,9 @@ fn coming_back(transport: Transport, rules: Reconnect) -> LinkOptions {
 /// Where nobody listens yet; the folder or the port is kept for whoever will.
 fn empty_place(transport: Transport) -> Place {
     let mut place = fresh(transport);
-    if transport == Transport::Tcp {
+    if let Address::Tcp { port, .. } | Address::Tls { port, .. } = &mut place.address {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        place.address = Address::tcp(socket.local_addr().unwrap());
+        *port = socket.local_addr().unwrap().port();
     }
     place
 }
@@ -292,7 +292,7 @@ fn what_waited_is_lost_with_its_connection_and_pressure_off_comes_first(transpor
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..coming_back(transport, QUICK)
     };
     let (handler, inbox) = recorder();

@@ -11,24 +11,24 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    reliable_says_full_only_to_try_send: tcp uds udp serial;
-    besteffort_refuses_unless_it_was_given_time: tcp uds udp serial;
-    keeplatest_evicts_the_oldest_and_never_waits: tcp uds udp serial;
-    keeplatest_leaves_little_in_the_kernel: tcp;
-    keeplatest_is_full_where_a_half_written_message_leaves_no_room: tcp uds;
-    waiters_are_served_in_order: tcp uds udp serial;
-    while_one_waits_nobody_overtakes: tcp uds udp serial;
-    a_waiter_that_gives_up_lets_the_next_one_in: tcp uds udp serial;
-    larger_than_the_queue_limit_is_too_large_always: tcp uds udp serial;
-    larger_than_the_frame_limit_is_too_large_always: tcp uds udp serial;
+    reliable_says_full_only_to_try_send: tcp tls uds udp serial;
+    besteffort_refuses_unless_it_was_given_time: tcp tls uds udp serial;
+    keeplatest_evicts_the_oldest_and_never_waits: tcp tls uds udp serial;
+    keeplatest_leaves_little_in_the_kernel: tcp tls;
+    keeplatest_is_full_where_a_half_written_message_leaves_no_room: tcp tls uds serial;
+    waiters_are_served_in_order: tcp tls uds udp serial;
+    while_one_waits_nobody_overtakes: tcp tls uds udp serial;
+    a_waiter_that_gives_up_lets_the_next_one_in: tcp tls uds udp serial;
+    larger_than_the_queue_limit_is_too_large_always: tcp tls uds udp serial;
+    larger_than_the_frame_limit_is_too_large_always: tcp tls uds udp serial;
     larger_than_a_datagram_is_too_large_always: udp;
     before_it_is_open_a_send_says_not_connected: tcp uds serial;
-    before_it_is_open_a_servers_peer_says_not_connected: tcp uds udp;
-    after_close_a_send_says_closed: tcp uds udp serial;
-    in_a_callback_a_full_queue_is_flushed_once_before_would_deadlock: tcp uds;
-    in_a_callback_of_another_thread_it_is_the_same: tcp uds;
-    in_a_callback_flush_says_would_deadlock: tcp uds udp serial;
-    an_empty_message_is_a_message: tcp uds udp serial;
+    before_it_is_open_a_servers_peer_says_not_connected: tcp tls uds udp;
+    after_close_a_send_says_closed: tcp tls uds udp serial;
+    in_a_callback_a_full_queue_is_flushed_once_before_would_deadlock: tcp tls uds serial;
+    in_a_callback_of_another_thread_it_is_the_same: tcp tls uds serial;
+    in_a_callback_flush_says_would_deadlock: tcp tls uds udp serial;
+    an_empty_message_is_a_message: tcp tls uds udp serial;
 }
 
 /// A link with room for four messages of 100 bytes and not a byte more.
@@ -171,7 +171,7 @@ fn keeplatest_is_full_where_a_half_written_message_leaves_no_room(transport: Tra
     let options = LinkOptions {
         strategy: Strategy::KeepLatest,
         queue_limit_bytes: 1_000_000,
-        send_buffer_bytes: Some(8 * 1024),
+        send_buffer_bytes: transport.send_buffer(8 * 1024),
         ..framed(transport)
     };
     let (link, mut peer) = client_of_raw(&io, &listener, options, recorder().0);
@@ -400,7 +400,7 @@ fn narrow(io: &IoThread, transport: Transport) -> (Link, (RawListener, RawStream
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 4096,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     };
     let (link, peer) = client_of_raw(io, &listener, options, recorder().0);

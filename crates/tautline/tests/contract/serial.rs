@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tautline::serial::{FlowControl, Parity, Rs485, SerialLine};
@@ -92,7 +94,7 @@ fn a_line_opens_and_carries_both_ways(transport: Transport) {
     assert_eq!(inbox.expect_message(), b"world");
 
     let address = listener.address();
-    let opening = std::thread::spawn(move || DirectLink::connect(&address, framed(transport)));
+    let opening = thread::spawn(move || DirectLink::connect(&address, framed(transport)));
     let mut peer = listener.accept();
     let mut link = opening.join().unwrap().unwrap();
     link.send(b"hello").unwrap();
@@ -148,7 +150,7 @@ fn pass(listener: &RawListener, address: &Address, bytes: &[u8]) {
 
     let opening = {
         let address = address.clone();
-        std::thread::spawn(move || DirectLink::connect(&address, LinkOptions::default()))
+        thread::spawn(move || DirectLink::connect(&address, LinkOptions::default()))
     };
     let mut peer = listener.accept();
     let mut link = opening.join().unwrap().unwrap();
@@ -159,7 +161,7 @@ fn pass(listener: &RawListener, address: &Address, bytes: &[u8]) {
     }
     let mut writing = peer.try_clone();
     let all = bytes.to_vec();
-    let writing = std::thread::spawn(move || writing.write_all(&all));
+    let writing = thread::spawn(move || writing.write_all(&all));
     let mut came = Vec::new();
     while came.len() < bytes.len() {
         came.extend_from_slice(link.recv(None).unwrap());
@@ -490,7 +492,7 @@ fn a_line_that_nobody_reads_loses_nothing(transport: Transport) {
     let (link, _inbox, mut peer) = open(&listener, options);
     let sender = {
         let (link, messages) = (link.clone(), messages.clone());
-        std::thread::spawn(move || messages.iter().try_for_each(|message| link.send(message)))
+        thread::spawn(move || messages.iter().try_for_each(|message| link.send(message)))
     };
     until("it is full", || {
         link.statistics().sending.waiting.bytes > 8_000
@@ -551,7 +553,7 @@ fn what_a_dropped_link_wrote_is_sent(transport: Transport) {
     assert!(peer.read_to_the_end().is_empty());
 
     let address = listener.address();
-    let opening = std::thread::spawn(move || DirectLink::connect(&address, framed(transport)));
+    let opening = thread::spawn(move || DirectLink::connect(&address, framed(transport)));
     let mut peer = listener.accept();
     opening
         .join()
@@ -568,8 +570,8 @@ fn a_closer_ends_a_direct_receive_at_once(transport: Transport) {
         let address = Address::Serial(SerialLine::new(slave));
         let mut link = DirectLink::connect(&address, framed(transport)).unwrap();
         let closer = link.closer();
-        let (tell, told) = std::sync::mpsc::channel();
-        let receiving = std::thread::spawn(move || {
+        let (tell, told) = mpsc::channel();
+        let receiving = thread::spawn(move || {
             tell.send(own_thread_id()).unwrap();
             let outcome = link.recv(deadline).map(<[u8]>::to_vec);
             (outcome, link.send(b"too late"))
@@ -587,11 +589,21 @@ fn a_closer_ends_a_direct_send_that_waits(transport: Transport) {
     let (_master, slave) = sys::openpt();
     let address = Address::Serial(SerialLine::new(slave));
     let mut link = DirectLink::connect(&address, framed(transport)).unwrap();
-    while link.try_send(&[0; 1000]).is_ok() {}
     let closer = link.closer();
-    let sending = std::thread::spawn(move || link.send(b"waits"));
+    let (tell, told) = mpsc::channel();
+    let sending = thread::spawn(move || {
+        tell.send(own_thread_id()).unwrap();
+        // What is full may have room again a moment later: the kernel moves it on behind our back.
+        loop {
+            if let Err(error) = link.send(&[0; 1000]) {
+                return error;
+            }
+        }
+    });
+    let id = told.recv().unwrap();
+    until("it waits", || is_asleep(id));
     closer.close();
-    assert_eq!(sending.join().unwrap(), Err(SendError::Closed));
+    assert_eq!(sending.join().unwrap(), SendError::Closed);
 }
 
 fn a_direct_receive_keeps_its_deadline(transport: Transport) {

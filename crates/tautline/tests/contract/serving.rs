@@ -14,17 +14,17 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    a_server_restarts_twenty_times_with_connections_open: tcp uds udp;
-    who_holds_an_address_is_told: tcp uds udp;
-    this_process_may_hold_it_itself: tcp uds udp;
+    a_server_restarts_twenty_times_with_connections_open: tcp tls uds udp;
+    who_holds_an_address_is_told: tcp tls uds udp;
+    this_process_may_hold_it_itself: tcp tls uds udp;
     who_holds_every_address_of_a_port_is_told: tcp udp;
     a_connection_that_holds_the_port_is_told: tcp;
-    four_servers_share_a_port_and_each_gets_some: tcp udp;
-    a_port_is_shared_only_if_both_ask_for_it: tcp udp;
+    four_servers_share_a_port_and_each_gets_some: tcp tls udp;
+    a_port_is_shared_only_if_both_ask_for_it: tcp tls udp;
     what_has_no_port_shares_none: uds;
     an_ipv4_peer_of_a_server_for_both_appears_as_one: tcp udp;
     a_server_for_ipv6_alone_leaves_ipv4_to_others: tcp udp;
-    v6_only_is_refused_where_it_means_nothing: tcp uds udp;
+    v6_only_is_refused_where_it_means_nothing: tcp tls uds udp;
     newcomers_do_not_keep_an_open_link_waiting: tcp uds;
 }
 

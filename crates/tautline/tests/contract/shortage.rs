@@ -12,16 +12,16 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    without_descriptors_connecting_says_so: tcp uds udp;
-    without_descriptors_listening_says_so: tcp uds udp;
+    without_descriptors_connecting_says_so: tcp tls uds udp;
+    without_descriptors_listening_says_so: tcp tls uds udp;
     without_descriptors_a_direct_listener_says_so_and_loses_nobody: tcp uds;
     without_descriptors_accepting_is_tried_less_and_less_often: tcp uds;
     without_descriptors_new_datagram_peers_are_served: udp;
-    without_descriptors_a_link_that_comes_back_tries_on: tcp uds;
+    without_descriptors_a_link_that_comes_back_tries_on: tcp tls uds;
     a_kernel_that_was_short_of_memory_is_asked_again: tcp uds udp;
     a_kernel_that_was_short_of_memory_is_asked_again_by_direct_links: tcp uds udp;
-    a_read_that_the_kernel_had_no_memory_for_is_tried_again: tcp uds udp;
-    a_direct_receive_that_the_kernel_had_no_memory_for_goes_on: tcp uds udp;
+    a_read_that_the_kernel_had_no_memory_for_is_tried_again: tcp tls uds udp;
+    a_direct_receive_that_the_kernel_had_no_memory_for_goes_on: tcp tls uds udp;
 }
 
 /// All descriptors that this process may still open.

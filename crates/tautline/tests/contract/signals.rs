@@ -12,9 +12,9 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    links_exchange_as_if_nothing_were: tcp uds udp;
-    direct_links_exchange_as_if_nothing_were: tcp uds udp;
-    an_own_loop_exchanges_as_if_nothing_were: tcp uds udp;
+    links_exchange_as_if_nothing_were: tcp tls uds udp serial;
+    direct_links_exchange_as_if_nothing_were: tcp uds udp serial;
+    an_own_loop_exchanges_as_if_nothing_were: tcp tls uds udp;
     a_receive_ends_at_its_deadline: tcp uds udp;
     a_wait_for_room_ends_at_its_deadline: tcp uds;
 }
@@ -134,6 +134,12 @@ fn an_own_loop_exchanges_as_if_nothing_were(transport: Transport) {
 
 /// Over UDP both have said hello.
 fn direct_pair(transport: Transport, options: LinkOptions) -> (DirectLink, DirectLink, Place) {
+    if transport == Transport::Serial {
+        let (place, there) = Cable::new().into_places();
+        let client = DirectLink::connect(&place.address, options.clone()).unwrap();
+        let server = DirectLink::connect(&there, options).unwrap();
+        return (client, server, place);
+    }
     let place = fresh(transport);
     let mut listener = DirectListener::bind(&place.address, options.clone()).unwrap();
     let mut client = DirectLink::connect(&listener.local_address(), options).unwrap();

@@ -13,17 +13,17 @@ use tautline::{Error, ErrorKind, IoLoop, IoOptions, IoThread, StartHook};
 use crate::common::*;
 
 over! {
-    the_hook_runs_on_the_thread_before_anything_else: tcp;
-    an_error_of_the_hook_is_that_of_the_start: tcp;
-    a_panic_of_the_hook_fails_the_start: tcp;
-    a_hook_may_be_shared_and_is_run_for_each_thread: tcp;
-    a_thread_is_pinned_and_says_so: tcp;
-    cpus_that_are_not_granted_are_refused_by_name: tcp;
-    a_thread_is_scheduled_as_asked_and_says_so: tcp;
-    a_policy_that_is_not_granted_is_refused_by_name: tcp;
-    a_long_spin_goes_with_a_real_time_policy_on_one_cpu_only: tcp;
-    the_state_is_that_of_the_moment: tcp;
-    a_loop_of_ones_own_refuses_what_concerns_a_thread: tcp;
+    the_hook_runs_on_the_thread_before_anything_else: tcp tls;
+    an_error_of_the_hook_is_that_of_the_start: tcp tls;
+    a_panic_of_the_hook_fails_the_start: tcp tls;
+    a_hook_may_be_shared_and_is_run_for_each_thread: tcp tls;
+    a_thread_is_pinned_and_says_so: tcp tls;
+    cpus_that_are_not_granted_are_refused_by_name: tcp tls;
+    a_thread_is_scheduled_as_asked_and_says_so: tcp tls;
+    a_policy_that_is_not_granted_is_refused_by_name: tcp tls;
+    a_long_spin_goes_with_a_real_time_policy_on_one_cpu_only: tcp tls;
+    the_state_is_that_of_the_moment: tcp tls;
+    a_loop_of_ones_own_refuses_what_concerns_a_thread: tcp tls;
 }
 
 type HookResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;

@@ -9,17 +9,17 @@ use tautline::{IoOptions, IoThread, Link, LinkOptions, Received, SendError, Serv
 use crate::common::*;
 
 over! {
-    a_thread_has_the_name_it_was_given: tcp;
-    many_links_share_one_thread: tcp uds udp;
-    two_io_threads_serve_each_other: tcp uds udp serial;
-    a_thread_that_spins_serves_as_any_other: tcp uds udp;
-    an_idle_thread_does_not_wake: tcp uds udp;
-    a_thread_ends_with_its_last_link_after_its_value_is_dropped: tcp uds udp;
-    a_thread_without_links_ends_at_once: tcp;
-    a_thread_whose_value_is_dropped_serves_on_while_a_link_lives: tcp uds udp serial;
-    the_value_may_be_dropped_in_a_callback: tcp uds serial;
-    no_signal_kills_who_writes_to_a_peer_that_has_gone: tcp uds serial;
-    the_shared_thread_is_one: tcp;
+    a_thread_has_the_name_it_was_given: tcp tls;
+    many_links_share_one_thread: tcp tls uds udp;
+    two_io_threads_serve_each_other: tcp tls uds udp serial;
+    a_thread_that_spins_serves_as_any_other: tcp tls uds udp;
+    an_idle_thread_does_not_wake: tcp tls uds udp;
+    a_thread_ends_with_its_last_link_after_its_value_is_dropped: tcp tls uds udp;
+    a_thread_without_links_ends_at_once: tcp tls;
+    a_thread_whose_value_is_dropped_serves_on_while_a_link_lives: tcp tls uds udp serial;
+    the_value_may_be_dropped_in_a_callback: tcp tls uds serial;
+    no_signal_kills_who_writes_to_a_peer_that_has_gone: tcp tls uds serial;
+    the_shared_thread_is_one: tcp tls;
 }
 
 fn named(name: &str) -> IoThread {

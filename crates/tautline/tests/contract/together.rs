@@ -13,10 +13,10 @@ use tautline::{
 use crate::common::*;
 
 over! {
-    what_a_pause_kept_is_not_told_after_the_connection_is_over: tcp uds serial;
-    what_drivers_say_is_not_carried_to_the_next_connection: tcp uds;
+    what_a_pause_kept_is_not_told_after_the_connection_is_over: tcp tls uds serial;
+    what_drivers_say_is_not_carried_to_the_next_connection: tcp uds serial;
     a_framing_that_panics_for_one_sender_holds_up_no_other: tcp uds;
-    a_framing_that_panics_for_a_newcomer_harms_no_other_peer: tcp uds;
+    a_framing_that_panics_for_a_newcomer_harms_no_other_peer: tcp tls uds;
 }
 
 /// Comes back, but not within a test.
@@ -64,7 +64,7 @@ fn what_drivers_say_is_not_carried_to_the_next_connection(transport: Transport) 
     let (handler, inbox) = recorder();
     let options = LinkOptions {
         queue_limit_bytes: 100_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         heartbeat: Some(Heartbeat {
             interval: Duration::from_secs(3600),
             missed_limit: 1,
@@ -161,11 +161,11 @@ impl Framer for Moody {
     }
 }
 
-fn moody(framer: &Moody) -> LinkOptions {
+fn moody(transport: Transport, framer: &Moody) -> LinkOptions {
     LinkOptions {
         framing: Framing::own(framer.clone()),
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: Some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..LinkOptions::default()
     }
 }
@@ -176,7 +176,7 @@ fn a_framing_that_panics_for_one_sender_holds_up_no_other(transport: Transport) 
     let (handler, _inbox) = recorder();
     let framer = Moody::default();
     framer.patience.store(1, Ordering::SeqCst);
-    let (link, peer) = client_of_raw(&io, &listener, moody(&framer), handler);
+    let (link, peer) = client_of_raw(&io, &listener, moody(transport, &framer), handler);
     let sender = link.clone();
     // Full to the last byte.
     inside_callback(&io, move || {
@@ -209,7 +209,7 @@ fn a_framing_that_panics_for_a_newcomer_harms_no_other_peer(transport: Transport
     let io = start();
     let framer = Moody::default();
     let options = ServerOptions {
-        link: moody(&framer),
+        link: moody(transport, &framer),
         ..ServerOptions::default()
     };
     let (first, first_inbox) = recorder();

@@ -1,4 +1,4 @@
-//! Promise 10, without ownership and credentials: files that stay behind, modes, and names.
+//! Promise 10, without ownership and credentials (see `credentials`): files that stay behind, modes, and names.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -14,6 +14,7 @@ use crate::common::*;
 over! {
     a_stale_file_is_replaced: uds;
     a_live_socket_is_not_replaced_and_does_not_suffer: uds;
+    a_live_socket_with_a_full_backlog_is_not_replaced: uds;
     a_regular_file_is_never_replaced: uds;
     the_file_goes_with_the_server_however_it_goes: uds;
     a_file_that_somebody_else_put_there_is_left_alone: uds;
@@ -64,6 +65,29 @@ fn a_live_socket_is_not_replaced_and_does_not_suffer(transport: Transport) {
         expect_echo(&io, &place.address);
     }
     drop(server);
+}
+
+/// Its owner accepts nobody for the moment: he is there all the same.
+fn a_live_socket_with_a_full_backlog_is_not_replaced(transport: Transport) {
+    let place = fresh(transport);
+    let path = place.path();
+    let listener = UnixListener::bind(&path).unwrap();
+    // A backlog of none has room for one.
+    socket2::SockRef::from(&listener).listen(0).unwrap();
+    let io = start();
+    let waiting = io
+        .connect(&place.address, framed(transport), recorder().0)
+        .unwrap();
+    waiting.wait_open(WATCHDOG).unwrap();
+    let error = echo_at(&io, &place.address).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddressInUse, "{error}");
+    assert!(path.exists());
+    // The one that waited was not harmed.
+    let (mut accepted, _) = listener.accept().unwrap();
+    waiting.send(b"hello").unwrap();
+    let mut buffer = [0; 9];
+    std::io::Read::read_exact(&mut accepted, &mut buffer).unwrap();
+    assert_eq!(&buffer[4..], b"hello");
 }
 
 fn a_regular_file_is_never_replaced(transport: Transport) {

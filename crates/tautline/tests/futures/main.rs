@@ -5,7 +5,6 @@
 //! Nothing here sleeps: tests wait for events, with a watchdog.
 
 #[path = "../contract/common/certificates.rs"]
-#[expect(dead_code, reason = "the contract suite's, which uses all of it")]
 mod certificates;
 #[path = "../contract/common/transport.rs"]
 #[expect(dead_code, reason = "the contract suite's, which uses all of it")]

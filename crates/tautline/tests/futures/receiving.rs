@@ -16,6 +16,7 @@ over! {
     a_link_that_cannot_connect_says_so: tcp uds;
     a_pause_of_the_application_outlasts_that_of_the_inbox: tcp uds;
     without_a_receiver_the_link_lives_on: tcp uds;
+    a_task_hears_whoever_answers_and_is_told_who: udp;
 }
 
 /// An inbox of ten small messages.
@@ -192,4 +193,32 @@ async fn without_a_receiver_the_link_lives_on(executor: Executor, transport: Tra
     assert_eq!(&*peer.recv().await.unwrap(), b"still here");
     drop(sender);
     assert!(peer.recv().await.is_err());
+}
+
+async fn a_task_hears_whoever_answers_and_is_told_who(executor: Executor, _: Transport) {
+    let io = start();
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = LinkOptions {
+        unconnected: true,
+        ..LinkOptions::default()
+    };
+    let to = tautline::Address::udp(peer.local_addr().unwrap());
+    let mut link = io.connect_async(&to, options, SMALL).unwrap();
+    link.opened().await.unwrap();
+    link.send(b"who answers?").await.unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let mut asked = None;
+    until(executor, || {
+        asked = peer.recv_from(&mut [0; 16]).ok();
+        asked.is_some()
+    })
+    .await;
+    let (_, from) = asked.unwrap();
+    for socket in [&stranger, &peer] {
+        socket.send_to(b"I", from).unwrap();
+        let message = link.recv().await.unwrap();
+        assert_eq!(&*message.bytes, b"I");
+        assert_eq!(message.received.from, socket.local_addr().ok());
+    }
 }

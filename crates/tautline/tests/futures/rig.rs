@@ -112,6 +112,7 @@ pub(crate) fn nobody(transport: Transport) -> Address {
                 .unwrap(),
         ),
         Transport::Uds => "uds://@tautline-futures-nobody".parse().unwrap(),
+        Transport::Serial => "serial:///dev/ttyNONE7".parse().unwrap(),
         Transport::Udp => panic!("over UDP nobody is known to be there"),
     }
 }

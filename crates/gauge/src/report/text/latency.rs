@@ -145,7 +145,7 @@ pub(super) fn drivers(report: &Report) -> Section {
         "",
     );
     section.table(table);
-    media::of_latency(report, &mut section);
+    media::below(media::of_latency(report), &mut section);
     section
 }
 

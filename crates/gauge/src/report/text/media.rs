@@ -6,30 +6,26 @@ use super::figures::{micros, optional, ratio};
 use super::section::Section;
 use crate::report::{LatencyRow, Medium, Report};
 
-/// Below the latency table beside its control.
-pub(super) fn of_latency(report: &Report, section: &mut Section) {
-    of_rows(
-        report
-            .latency
-            .iter()
-            .map(|row| (&*row.transport, &row.medium)),
-        section,
-    );
-    for row in &report.latency {
-        section_of_port(row, section);
+/// Each of these sentences, as a point below a table.
+pub(super) fn below(sentences: Vec<String>, section: &mut Section) {
+    for sentence in sentences {
+        section.words(format!("- {sentence}"), "  ");
     }
-    what_tls_costs(&report.latency, section);
 }
 
-/// Below the strategy table beside its control.
-pub(super) fn of_strategy(report: &Report, section: &mut Section) {
-    of_rows(
-        report
-            .strategy
-            .iter()
-            .map(|row| (&*row.transport, &row.medium)),
-        section,
-    );
+/// Of the rows of the latency table.
+pub(crate) fn of_latency(report: &Report) -> Vec<String> {
+    let rows = &report.latency;
+    let mut sentences = of_rows(rows.iter().map(|row| (&*row.transport, &row.medium)));
+    sentences.extend(rows.iter().filter_map(of_port));
+    what_tls_costs(rows, &mut sentences);
+    sentences
+}
+
+/// Of the rows of the strategy table.
+pub(crate) fn of_strategy(report: &Report) -> Vec<String> {
+    let rows = report.strategy.iter();
+    of_rows(rows.map(|row| (&*row.transport, &row.medium)))
 }
 
 /// Below the way of a client to its server: how it is secured, or what line it is.
@@ -57,7 +53,7 @@ pub(super) fn of_way(medium: &Medium, section: &mut Section) {
         }
     }
     if let Some(port) = &medium.port {
-        section.words(format!("  line: {port}, {}", of_port(medium)), "    ");
+        section.words(format!("  line: {port}, {}", speed(medium)), "    ");
     }
     if let Some(note) = &medium.note {
         section.words(format!("  {note}"), "    ");
@@ -65,12 +61,12 @@ pub(super) fn of_way(medium: &Medium, section: &mut Section) {
 }
 
 /// Each sentence once, however many rows it is true of.
-fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>, section: &mut Section) {
-    let mut said: Vec<String> = Vec::new();
+fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>) -> Vec<String> {
+    let mut sentences = Vec::new();
     for (transport, medium) in rows {
         let tls = medium.tls.as_ref().map(|tls| {
             format!(
-                "- {transport}: the control is rustls over blocking sockets, one record a message up to \
+                "{transport}: the control is rustls over blocking sockets, one record a message up to \
                  16 KiB; both sides agreed on {}, {}",
                 tls.version, tls.cipher_suite
             )
@@ -78,39 +74,35 @@ fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>, section: &mut 
         let note = medium
             .note
             .as_ref()
-            .map(|note| format!("- {transport}: {note}"));
+            .map(|note| format!("{transport}: {note}"));
         for sentence in tls.into_iter().chain(note) {
-            if !said.contains(&sentence) {
-                section.words(sentence.clone(), "  ");
-                said.push(sentence);
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
             }
         }
     }
+    sentences
 }
 
-fn section_of_port(row: &LatencyRow, section: &mut Section) {
+fn of_port(row: &LatencyRow) -> Option<String> {
     let medium = &row.medium;
-    let Some(port) = &medium.port else { return };
-    let words = format!(
-        "- {} {} B on {port}: {}",
+    let port = medium.port.as_ref()?;
+    Some(format!(
+        "{} {} B on {port}: {}",
         row.transport,
         row.payload_bytes,
-        of_port(medium)
-    );
-    section.words(words, "  ");
+        speed(medium)
+    ))
 }
 
 /// How fast a port is, as far as it is known.
-fn of_port(medium: &Medium) -> String {
+fn speed(medium: &Medium) -> String {
     let mut words = match medium.wire_time_ns {
-        Some(_) => format!(
-            "the frame takes {} us on the wire",
-            micros(medium.wire_time_ns)
-        ),
+        Some(ns) => format!("the frame takes {} us on the wire", micros(Some(ns))),
         None => "no wire".to_owned(),
     };
     if let Some(ms) = medium.latency_timer_ms {
-        words.push_str(&format!(", latency timer {ms} ms"));
+        let _ = write!(words, ", latency timer {ms} ms");
     }
     if let Some(low) = medium.low_latency {
         words.push_str(if low {
@@ -124,7 +116,7 @@ fn of_port(medium: &Medium) -> String {
 
 /// The median over TLS divided by that over TCP, of the control and of each driver, where a report has
 /// both.
-fn what_tls_costs(rows: &[LatencyRow], section: &mut Section) {
+fn what_tls_costs(rows: &[LatencyRow], sentences: &mut Vec<String>) {
     let of = |transport: &'static str| {
         rows.iter()
             .filter(move |row| row.transport == transport && row.address.is_none())
@@ -154,13 +146,10 @@ fn what_tls_costs(rows: &[LatencyRow], section: &mut Section) {
                 optional(over(driver.summary.p50_ns, plain), ratio)
             ));
         }
-        section.words(
-            format!(
-                "- tls / tcp, p50 at {} B: {}; measured one after the other, not in the same rounds",
-                tls.payload_bytes,
-                parts.join(", ")
-            ),
-            "  ",
-        );
+        sentences.push(format!(
+            "tls / tcp, p50 at {} B: {}; measured one after the other, not in the same rounds",
+            tls.payload_bytes,
+            parts.join(", ")
+        ));
     }
 }

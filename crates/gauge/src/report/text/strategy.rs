@@ -159,6 +159,6 @@ pub(super) fn raw_writer(report: &Report) -> Section {
         "",
     );
     section.table(table);
-    media::of_strategy(report, &mut section);
+    media::below(media::of_strategy(report), &mut section);
     section
 }

@@ -17,9 +17,9 @@ impl LinkDriver {
     /// The application ends our side.
     pub(crate) fn finish(&mut self, turn: &mut Turn) -> Alive {
         // Where no end can be told, ending our side is all that there is.
-        match (&self.stage, self.is_datagram() || self.is_serial()) {
-            (Stage::Open, false) => self.finish_our_side(turn),
-            (Stage::Open, true) => self.close(None, turn),
+        match (&self.stage, self.tells_end()) {
+            (Stage::Open, true) => self.finish_our_side(turn),
+            (Stage::Open, false) => self.close(None, turn),
             (Stage::Closing(_) | Stage::Ending(_) | Stage::Ended, _) => Alive::Yes,
             _ => self.end(Reason::Closed, turn),
         }

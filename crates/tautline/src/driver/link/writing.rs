@@ -120,9 +120,8 @@ impl LinkDriver {
             return self.tell_pressure(turn);
         }
         self.our_side = Side::Ended;
-        let tells_end = !self.is_datagram() && !self.is_serial();
         if let Some(outlet) = &self.outlet
-            && tells_end
+            && self.tells_end()
         {
             // It fails where the peer has reset: reading tells.
             let said = outlet.socket().shutdown_write();
@@ -139,9 +138,7 @@ impl LinkDriver {
     }
 
     fn end_if_both_ended(&mut self, turn: &mut Turn) -> Alive {
-        let tells_end = !self.is_datagram() && !self.is_serial();
-        let both_ended = self.their_side == Side::Ended || !tells_end;
-        if !both_ended {
+        if self.their_side != Side::Ended && self.tells_end() {
             return Alive::Yes;
         }
         match &self.stage {

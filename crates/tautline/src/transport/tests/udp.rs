@@ -327,3 +327,38 @@ fn icmp_and_passing_errors_are_told_apart() {
     }
     assert!(!is_icmp(&error(libc::EBADF)) && !is_transient(&error(libc::EBADF)));
 }
+
+#[test]
+fn how_datagrams_leave_to_a_group_is_as_asked() {
+    use crate::options::{Interface, Multicast};
+    let options = LinkOptions {
+        multicast: Multicast {
+            interface: Interface::Name("lo".to_owned()),
+            ttl: 7,
+            loopback: false,
+        },
+        ..LinkOptions::default()
+    };
+    let link = connect_with(&address("udp://239.255.0.9:9"), &options).unwrap();
+    let fd = link.as_fd();
+    let socket = SockRef::from(&fd);
+    assert_eq!(socket.multicast_ttl_v4().unwrap(), 7);
+    assert!(!socket.multicast_loop_v4().unwrap() && !socket.multicast_all_v4().unwrap());
+    assert!(!socket.broadcast().unwrap());
+
+    // A server may send to groups of both families.
+    let server = ServerOptions {
+        link: options,
+        ..ServerOptions::default()
+    };
+    let (server, groups) = bind_datagram(&address("udp://[::]:0"), &server).unwrap();
+    assert!(groups.is_empty());
+    let fd = server.as_fd();
+    let socket = SockRef::from(&fd);
+    assert_eq!(socket.multicast_ttl_v4().unwrap(), 7);
+    assert_eq!(socket.multicast_hops_v6().unwrap(), 7);
+    assert!(!socket.multicast_loop_v4().unwrap() && !socket.multicast_loop_v6().unwrap());
+    assert!(!socket.multicast_all_v4().unwrap() && !socket.multicast_all_v6().unwrap());
+    let lo = sys::net::if_nametoindex("lo").unwrap();
+    assert_eq!(socket.multicast_if_v6().unwrap(), lo);
+}

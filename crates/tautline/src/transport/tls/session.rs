@@ -43,8 +43,7 @@ pub(super) struct Session {
     secured: Option<Secured>,
     /// What came first, for those who do not speak TLS.
     first: FirstBytes,
-    /// Whether a record that is left half-way withholds its last byte.
-    withholds: bool,
+    rules: RecordRules,
     /// The last byte of plaintext that is encrypted and was not said to be written.
     withheld: Option<u8>,
     /// Encrypted bytes that wait for room in the kernel.
@@ -60,6 +59,15 @@ pub(super) struct Session {
     broken: Option<io::Error>,
 }
 
+/// How a link's messages are cut into records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordRules {
+    /// Most plaintext in one: what may be encrypted beyond what the kernel takes.
+    pub(super) limit_bytes: usize,
+    /// Whether one that is left half-way withholds its last byte.
+    pub(super) withhold: bool,
+}
+
 /// How far we are with ending our side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OurEnd {
@@ -70,7 +78,11 @@ enum OurEnd {
 }
 
 impl Session {
-    pub(super) fn new(connection: Connection, withholds: bool, counters: Arc<TlsCounters>) -> Self {
+    pub(super) fn new(
+        connection: Connection,
+        rules: RecordRules,
+        counters: Arc<TlsCounters>,
+    ) -> Self {
         Self {
             side: match connection {
                 Connection::Client(_) => Side::Client,
@@ -81,7 +93,7 @@ impl Session {
             began: Instant::now(),
             secured: None,
             first: FirstBytes::default(),
-            withholds,
+            rules,
             withheld: None,
             pending_bytes: 0,
             unread_bytes: 0,
@@ -146,7 +158,7 @@ impl Session {
         }
         let all = header.len() + payload.len();
         while written < all {
-            let record_bytes = RECORD_BYTES.min(all - written);
+            let record_bytes = self.rules.limit_bytes.min(all - written);
             // Of one byte none can be withheld: it is encrypted only if its record will fit.
             if record_bytes == 1 && !wire.is_writable()? {
                 break;
@@ -297,7 +309,7 @@ impl Session {
     fn withhold(&mut self, last: u8, record_bytes: usize) -> usize {
         // A record of one byte that did not fit a writable socket: it counts as written, for it must
         // not be sent again.
-        let withholds = self.withholds && record_bytes > 1;
+        let withholds = self.rules.withhold && record_bytes > 1;
         self.withheld = withholds.then_some(last);
         record_bytes - usize::from(withholds)
     }
@@ -408,7 +420,8 @@ impl<W: Wire> Read for Incoming<'_, W> {
     }
 }
 
-/// Most plaintext in a record (RFC 8446, section 5.1).
-const RECORD_BYTES: usize = 16 * 1024;
 /// Reads of one call that hold nothing to receive, before its caller has a say.
 const READS_AT_A_TIME: usize = 16;
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use tautline_session::{Framing, OnLoss, Strategy};
 
-use super::session::Session;
+use super::session::{RecordRules, Session};
 use super::verify::AcceptAny;
 use super::{TlsStream, pem};
 use crate::address::Address;
@@ -26,7 +26,7 @@ use crate::secured::TlsCounters;
 #[derive(Clone)]
 pub(crate) struct TlsSetup {
     side: SetupSide,
-    withholds: bool,
+    rules: RecordRules,
 }
 
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl TlsSetup {
         };
         Ok(Some(Self {
             side: SetupSide::Client(Arc::new(config), name),
-            withholds: withholds(options),
+            rules: rules(options),
         }))
     }
 
@@ -103,7 +103,7 @@ impl TlsSetup {
             .map_err(|error| bad_identity(identity, &error))?;
         Ok(Some(Self {
             side: SetupSide::Server(Arc::new(config)),
-            withholds: withholds(&options.link),
+            rules: rules(&options.link),
         }))
     }
 
@@ -118,7 +118,7 @@ impl TlsSetup {
             }
         };
         let connection = connection.map_err(io::Error::other)?;
-        let session = Session::new(connection, self.withholds, Arc::clone(&counters));
+        let session = Session::new(connection, self.rules, Arc::clone(&counters));
         Ok(TlsStream::new(session, counters))
     }
 }
@@ -202,21 +202,30 @@ fn unusable(option: &'static str, error: &dyn fmt::Display) -> Error {
     Error::option(option, error.to_string())
 }
 
-/// Whether a record that is left half-way may withhold its last byte (see [`super::session`]).
+/// How the messages of such a link are cut into records (see [`super::session`]).
 ///
-/// That keeps the message at the border partly written, unless the byte is all there is of it: then it
-/// would look untouched and could be given up, or sent again. So not where a message can be one byte
-/// long and something may become of it before its turn.
-fn withholds(options: &LinkOptions) -> bool {
-    let may_be_moved = options.strategy == Strategy::KeepLatest
-        || options.max_queue_delay.is_some()
-        || options.on_loss == OnLoss::Keep
-        || options.heartbeat.is_some();
-    let shortest = match &options.framing {
-        Framing::Raw => 1,
-        framing => framing.encoded_limit_bytes(0),
+/// The byte that is withheld keeps the message at the border partly written, unless it is all there is of
+/// that message: then it would look untouched and could be given up, or sent again. So none is withheld
+/// where a message can be one byte long and something may become of it before its turn.
+fn rules(options: &LinkOptions) -> RecordRules {
+    let is_fresh = options.strategy == Strategy::KeepLatest || options.max_queue_delay.is_some();
+    let may_be_moved = is_fresh || options.on_loss == OnLoss::Keep || options.heartbeat.is_some();
+    let may_be_one_byte = match &options.framing {
+        // What it adds is said as the most, and may be nothing.
+        Framing::Raw | Framing::Own(_) => true,
+        framing => framing.encoded_limit_bytes(0) <= 1,
     };
-    // Its overhead is said as the most, and may be nothing.
-    let own = matches!(options.framing, Framing::Own(_));
-    !may_be_moved || (shortest > 1 && !own)
+    RecordRules {
+        limit_bytes: if is_fresh {
+            FRESH_RECORD_BYTES
+        } else {
+            RECORD_BYTES
+        },
+        withhold: !(may_be_moved && may_be_one_byte),
+    }
 }
+
+/// Most plaintext in a record (RFC 8446, section 5.1).
+const RECORD_BYTES: usize = 16 * 1024;
+/// The same where what waits may be replaced by something newer: what is encrypted cannot.
+const FRESH_RECORD_BYTES: usize = 2 * 1024;

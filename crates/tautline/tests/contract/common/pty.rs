@@ -1,7 +1,7 @@
 //! Pseudo-terminals in the place of serial devices: a listener of sorts, and a cable between two.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tautline::{Address, SerialLine};
 use tempfile::TempDir;
 
-use super::{WATCHDOG, sys};
+use super::{Place, WATCHDOG, sys};
 
 /// A path that leads to a fresh pseudo-terminal each time the one before has been taken, as a device
 /// that is plugged in anew.
@@ -97,10 +97,11 @@ impl Cable {
                     if !sys::is_readable(from.as_fd(), LOOK) {
                         continue;
                     }
+                    let carried = match from.read(&mut buffer) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+                        read => read.and_then(|bytes| to.write_all(&buffer[..bytes])),
+                    };
                     // EIO is the end: the slave was closed.
-                    let carried = from
-                        .read(&mut buffer)
-                        .and_then(|bytes| to.write_all(&buffer[..bytes]));
                     pulled.fetch_or(carried.is_err(), Ordering::SeqCst);
                 }
             });
@@ -108,6 +109,12 @@ impl Cable {
         carry(a.try_clone().unwrap(), b.try_clone().unwrap());
         carry(b, a);
         Self(folder)
+    }
+
+    /// The two ends, of which the first keeps the paths of both.
+    pub(crate) fn into_places(self) -> (Place, Address) {
+        let [a, b] = self.ends();
+        (Place::within(a, self.0), b)
     }
 
     pub(crate) fn ends(&self) -> [Address; 2] {

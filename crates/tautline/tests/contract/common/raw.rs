@@ -121,9 +121,9 @@ impl RawStream {
     fn watched(self) -> Self {
         match &self {
             Self::Tcp(stream) => stream.set_nodelay(true).unwrap(),
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => {}
             Self::Uds(_) => {}
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => return self,
             // It looks before it reads.
             Self::Serial(_) => return self,
         }

@@ -62,7 +62,7 @@ pub(crate) fn stalled(io: &IoThread, transport: Transport, handler: Recorder) ->
     let listener = RawListener::bind(transport).with_receive_buffer(4096);
     let options = LinkOptions {
         queue_limit_bytes: 10_000,
-        send_buffer_bytes: transport.is_socket().then_some(16 * 1024),
+        send_buffer_bytes: transport.send_buffer(16 * 1024),
         ..framed(transport)
     };
     let (link, peer) = client_of_raw(io, &listener, options, handler);
@@ -182,6 +182,15 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// The server, where there is one.
+    pub(crate) fn server(&self) -> &Server {
+        &self
+            .served
+            .as_ref()
+            .expect("this transport has servers")
+            .server
+    }
+
     /// Both ends with the same options, recorders that only record, and `opened` told already.
     pub(crate) fn open(transport: Transport, options: &LinkOptions) -> Self {
         let (client, client_inbox) = recorder();

@@ -58,10 +58,16 @@ pub(crate) fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
         revents: 0,
     };
     let timeout_ms = timeout.as_millis().try_into().unwrap();
-    // SAFETY: one entry is passed, and lives through the call.
-    let ready = unsafe { libc::poll(&mut asked, 1, timeout_ms) };
-    assert!(ready >= 0, "{}", std::io::Error::last_os_error());
-    ready == 1
+    loop {
+        // SAFETY: one entry is passed, and lives through the call.
+        let ready = unsafe { libc::poll(&mut asked, 1, timeout_ms) };
+        let error = std::io::Error::last_os_error();
+        if ready < 0 && error.kind() == std::io::ErrorKind::Interrupted {
+            continue;
+        }
+        assert!(ready >= 0, "{error}");
+        return ready == 1;
+    }
 }
 
 /// `capset(2)` without `CAP_SYS_NICE`, for the calling thread and those it starts from now on.

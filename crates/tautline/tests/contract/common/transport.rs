@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tautline::{Address, Framing, Tls, UdsName};
 use tempfile::TempDir;
 
-use super::trusting;
+use super::certificates::trusting;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -48,9 +48,10 @@ impl Transport {
         !matches!(self, Self::Udp)
     }
 
-    /// Whether sockets are behind it, with their buffers and ends of streams.
-    pub(crate) const fn is_socket(self) -> bool {
-        !matches!(self, Self::Serial)
+    /// So much room in the kernel for what is sent, where that can be chosen. A pseudo-terminal has some
+    /// 12 KiB.
+    pub(crate) fn send_buffer(self, bytes: usize) -> Option<usize> {
+        (self != Self::Serial).then_some(bytes)
     }
 
     /// What keeps the borders of messages here.
@@ -106,6 +107,14 @@ pub(crate) fn fresh(transport: Transport) -> Place {
 }
 
 impl Place {
+    /// One that lives as long as a folder.
+    pub(crate) const fn within(address: Address, folder: TempDir) -> Self {
+        Self {
+            address,
+            _folder: Some(folder),
+        }
+    }
+
     /// An address that needs no folder.
     pub(crate) fn of(address: &str) -> Self {
         Self {
