@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     Ended,
     /// What came is no frame of the protocol.
     Foreign,
+    /// It is a record of TLS.
+    Secured,
     /// The host says that nobody listens there, in these words.
     Unreachable(String),
     /// What the system, or the framing, said.
@@ -239,6 +241,7 @@ fn no_handshake(fault: Fault) -> String {
                 .to_owned()
         }
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Unreachable(why) | Fault::Failed(why) => format!("handshake: {why}"),
     }
@@ -253,11 +256,15 @@ fn no_counts(fault: Fault) -> String {
                 .to_owned()
         }
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Unreachable(why) => format!("{why}: nobody listens there any more"),
         Fault::Failed(why) => format!("ask for its counts: {why}"),
     }
 }
+
+/// What somebody hears who speaks plain text to a server of TLS.
+const SECURED: &str = "it speaks TLS: its address begins with tls://";
 
 /// A datagram's answer that does not come.
 fn no_answer(fault: Fault) -> String {
@@ -269,6 +276,7 @@ fn no_answer(fault: Fault) -> String {
         }
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Ended => "the socket was closed".to_owned(),
         Fault::Failed(why) => format!("handshake: {why}"),
     }
@@ -283,9 +291,11 @@ fn no_answer_on_a_line(fault: Fault) -> String {
                 .to_owned()
         }
         Fault::Ended => "the line was hung up: is it unplugged?".to_owned(),
-        Fault::Unreachable(_) | Fault::Stopped | Fault::Foreign | Fault::Failed(_) => {
-            no_answer(fault)
-        }
+        Fault::Unreachable(_)
+        | Fault::Stopped
+        | Fault::Foreign
+        | Fault::Secured
+        | Fault::Failed(_) => no_answer(fault),
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use tautline::{Address, SerialLine};
+use tautline::{Address, LinkOptions, SerialLine};
 
 use crate::handshake::AGAIN;
 use crate::plan::wire_time;
@@ -20,6 +20,18 @@ pub(crate) fn frame_bytes(message_bytes: usize) -> usize {
 /// How long an answer to a hello is waited for before it is said again: both of them take their time.
 pub(crate) fn patience(line: &SerialLine) -> Duration {
     AGAIN + wire_time(line, 2 * frame_bytes(HELLO_ESTIMATE_BYTES))
+}
+
+/// What a link may have waiting: half a second of its line, and room for two messages. The usual megabyte
+/// would take a minute and a half at 115,200 baud, after the last message was sent.
+pub(crate) fn queue_bytes(line: &SerialLine, message_bytes: usize) -> usize {
+    let hello_bytes = frame_bytes(HELLO_ESTIMATE_BYTES);
+    let ns_a_byte = wire_time(line, 1).as_nanos().max(1);
+    let half_a_second = usize::try_from(HALF_A_SECOND.as_nanos() / ns_a_byte).unwrap_or(usize::MAX);
+    half_a_second
+        .max(2 * frame_bytes(message_bytes))
+        .max(2 * hello_bytes)
+        .min(LinkOptions::default().queue_limit_bytes)
 }
 
 /// What a row says of its line.
@@ -54,6 +66,7 @@ pub(crate) fn latency_timer_ms(sys: &Path, port: &Path) -> Option<u64> {
 const PSEUDO: &str = "the port is a pseudo-terminal: no wire, no UART, and the baud has no effect";
 /// Majors of the slaves of Unix98 pseudo-terminals (include/uapi/linux/major.h).
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
+const HALF_A_SECOND: Duration = Duration::from_millis(500);
 /// Who we are, in words: some 300 bytes on usual machines.
 const HELLO_ESTIMATE_BYTES: usize = 512;
 
@@ -85,6 +98,17 @@ mod tests {
         // 38 characters of 10 bits.
         assert_eq!(medium.wire_time_ns, Some(3_298_611));
         assert_eq!(medium.note, None);
+    }
+
+    #[test]
+    fn a_queue_is_half_a_second_of_its_line_and_never_too_small_for_a_message() {
+        let mut line = SerialLine::new("/dev/ttyS0");
+        assert_eq!(queue_bytes(&line, 64), 5_760);
+        assert_eq!(queue_bytes(&line, 65_507), 131_540);
+        line.baud = 50;
+        assert_eq!(queue_bytes(&line, 64), 1_040);
+        line.baud = 400_000_000;
+        assert_eq!(queue_bytes(&line, 64), 1_048_576);
     }
 
     #[test]

@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_defaults_can_be_measured() {
-        for address in [TCP, UDP, "uds://@a"] {
+        for address in [TCP, UDP, "uds://@a", "tls://h:1", "serial:///dev/ttyS0"] {
             plan(address).checked().unwrap();
         }
     }
@@ -521,6 +521,48 @@ mod tests {
         assert!(
             said.starts_with("--rate: with this --timeout 75000256 pings"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn a_line_has_one_connection_no_socket_and_the_time_that_it_takes() {
+        const LINE: &str = "serial:///dev/ttyS0?baud=9600";
+        plan(LINE).checked().unwrap();
+        let said = refusal(LINE, |plan| plan.sizes = vec![16]);
+        assert_eq!(said, "--size: 16 is not within 32 to 65507 over serial");
+        let said = refusal(LINE, |plan| plan.connections = 2);
+        assert_eq!(
+            said,
+            format!("-P: {LINE} is one line, and has one connection")
+        );
+        let said = refusal(LINE, |plan| plan.socket.send_buffer_bytes = Some(1));
+        assert_eq!(
+            said,
+            format!("--sndbuf: {LINE} is a serial line, and no socket")
+        );
+        let said = refusal(LINE, |plan| plan.sizes = vec![1_024]);
+        // 1,034 bytes of 10 bits, twice.
+        assert!(
+            said.starts_with("--timeout: at 9600 baud the largest message is on the wire for 2.2s"),
+            "{said}"
+        );
+        let said = refusal(LINE, |plan| plan.rate_hz = Some(100.0));
+        assert!(
+            said.starts_with("--rate: at 9600 baud 13.7 such messages"),
+            "{said}"
+        );
+        let mut counted = plan(LINE);
+        (counted.count, counted.duration) = (Some(100), None);
+        // 100 round trips of 70 bytes each way, and what every run needs.
+        assert_eq!(counted.checked().unwrap().duration_bound().as_secs(), 16);
+    }
+
+    #[test]
+    fn a_load_of_streams_is_refused_where_no_plain_socket_goes() {
+        let said = refusal("tls://h:1", |plan| plan.load = Load::Stream(1));
+        assert_eq!(
+            said,
+            "--load stream: it pours over plain sockets, which tls://h:1 is not"
         );
     }
 

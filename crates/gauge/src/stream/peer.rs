@@ -64,6 +64,13 @@ impl<'a> Peer<'a> {
             },
             strategy: beginning.strategy,
             max_queue_delay: beginning.max_queue_delay,
+            queue_limit_bytes: match address {
+                Address::Serial(line) => line::queue_bytes(line, hello.message_bytes as usize),
+                Address::Tcp { .. }
+                | Address::Tls { .. }
+                | Address::Udp { .. }
+                | Address::Uds(_) => LinkOptions::default().queue_limit_bytes,
+            },
             ..LinkOptions::default()
         };
         let message_bytes = hello.message_bytes as usize;

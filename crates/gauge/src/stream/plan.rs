@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tautline::{Address, Strategy, Tls};
 
+use crate::line;
 use crate::plan::{
     DATAGRAM_PAYLOAD_LIMIT_BYTES, PAYLOAD_LEAST_BYTES, PlacementPlan, PlanError,
     STREAM_PAYLOAD_LIMIT_BYTES,
@@ -88,10 +89,16 @@ impl StreamPlan {
     /// How long it takes at most when nothing goes wrong.
     #[must_use]
     pub fn duration_bound(&self) -> Duration {
-        let cells = (self.addresses.len() * self.sizes.len()) as u32;
-        self.duration
-            .saturating_add(CELL_OVERHEAD)
-            .saturating_mul(cells)
+        let each = self.addresses.iter().map(|address| match address {
+            Address::Serial(line) => CELL_OVERHEAD + 6 * line::patience(line),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => {
+                CELL_OVERHEAD
+            }
+        });
+        let cells = each
+            .map(|overhead| self.duration.saturating_add(overhead))
+            .fold(Duration::ZERO, Duration::saturating_add);
+        cells.saturating_mul(self.sizes.len() as u32)
     }
 }
 
@@ -144,6 +151,11 @@ mod tests {
         assert_eq!(
             refused("udp://h:1", 31),
             "--size: 31 is not within 32 to 65507, as over udp"
+        );
+        assert!(checked("tls://h:1", 16, None).is_ok());
+        assert_eq!(
+            refused("serial:///dev/ttyS0", 31),
+            "--size: 31 is not within 32 to 65507, as over serial"
         );
     }
 

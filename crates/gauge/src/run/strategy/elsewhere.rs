@@ -145,7 +145,7 @@ fn compare_contents(site: &Site, line: &mut impl Line, stamp: Stamp) -> Result<u
             .and_then(|()| hear(site, line, stamp, sequence))
         {
             Ok(true) => {}
-            Ok(false) | Err(Fault::Foreign) => corrupted += 1,
+            Ok(false) | Err(Fault::Foreign | Fault::Secured) => corrupted += 1,
             Err(Fault::TimedOut | Fault::Stopped) => break,
             Err(Fault::Ended) => return Err("the server ended the connection".to_owned()),
             Err(Fault::Unreachable(why) | Fault::Failed(why)) => return Err(why),
