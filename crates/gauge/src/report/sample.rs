@@ -190,6 +190,7 @@ pub(crate) fn stream_report() -> Report {
             accepted: 100_000,
             written: 99_000,
         }],
+        medium: Medium::default(),
         error: None,
     }];
     report
@@ -341,6 +342,7 @@ fn closed_cell() -> ping::PingCell {
             }),
         }],
         each_thread: vec![thread(0), thread(1)],
+        medium: Medium::default(),
         path: ping::Path {
             local: Some("127.0.0.1:40112".to_owned()),
             remote: Some("127.0.0.1:6001".to_owned()),
