@@ -63,14 +63,14 @@ fn a_page_over_tls_and_terminals_says_what_they_are_and_its_bundle_verifies() {
 #[test]
 fn a_port_whose_ends_are_joined_gives_its_page_and_report() {
     let (modem, echo) = joined();
-    let port = modem.near().display().to_string();
+    let port = format!("{}?exclusive=off", modem.near().display());
     let finished = Program::new(ECHOES, &["--json", "-", "--loopback-plug", &port])
         .run()
         .ended_with(0);
     let report = json(&finished.stdout);
     let row = &report["latency"][0];
     assert_eq!(row["transport"], "serial");
-    assert_eq!(row["port"], format!("serial://{port}?baud=115200"));
+    assert_eq!(row["port"], modem.near_address().to_string());
     assert!(
         row["wire_time_ns"].is_null(),
         "a pseudo-terminal has no wire"

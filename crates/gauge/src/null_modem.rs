@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use tautline::{Address, SerialLine};
 
+use crate::sys::descriptor::flock_exclusive;
 use crate::sys::poll::{Awaited, poll_several};
 use crate::sys::tty;
 
@@ -62,12 +63,12 @@ impl NullModem {
 
     /// The terminal of one side, as the library takes it.
     pub fn near_address(&self) -> Address {
-        Address::Serial(SerialLine::new(&self.near))
+        address(&self.near)
     }
 
     /// The terminal of the other side, as the library takes it.
     pub fn far_address(&self) -> Address {
-        Address::Serial(SerialLine::new(&self.far))
+        address(&self.far)
     }
 
     /// The terminal of one side.
@@ -96,6 +97,14 @@ impl Drop for NullModem {
     }
 }
 
+/// Not exclusive, because the modem has its terminals locked.
+fn address(path: &Path) -> Address {
+    Address::Serial(SerialLine {
+        exclusive: false,
+        ..SerialLine::new(path)
+    })
+}
+
 /// Ends a null modem: whoever waits for one of its ends comes back at once, with an end of stream or
 /// an error.
 #[derive(Debug, Clone)]
@@ -118,7 +127,9 @@ impl Hangup {
 /// What the thread is called in the report.
 pub const ROLE: &str = "null-modem";
 
-/// One pseudo-terminal: its master, and its slave held open so that it stays when others close it.
+/// One pseudo-terminal: its master, and its slave held open so that it stays when others close it, and
+/// locked. The kernel gives the name of a terminal that has gone to the next one, and a link of somebody
+/// else that still tries to reopen the old one would throw away what is under way here.
 #[derive(Debug)]
 struct Terminal {
     master: File,
@@ -128,6 +139,17 @@ struct Terminal {
 
 impl Terminal {
     fn open() -> io::Result<Self> {
+        for _ in 1..ATTEMPTS {
+            match Self::try_open() {
+                // Somebody who tries to reopen a terminal that has gone holds the lock: for a moment.
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => thread::yield_now(),
+                outcome => return outcome,
+            }
+        }
+        Self::try_open()
+    }
+
+    fn try_open() -> io::Result<Self> {
         let step = |name: &'static str| {
             move |cause: io::Error| {
                 io::Error::new(cause.kind(), format!("pseudo-terminal: {name}: {cause}"))
@@ -137,6 +159,7 @@ impl Terminal {
         tty::unlockpt(master.as_fd()).map_err(step("unlockpt"))?;
         let path = tty::ptsname_r(master.as_fd()).map_err(step("ptsname"))?;
         let slave = open_raw(&path).map_err(step("open the slave"))?;
+        flock_exclusive(slave.as_fd()).map_err(step("lock the slave"))?;
         Ok(Self {
             master: master.into(),
             path,
@@ -253,6 +276,8 @@ fn at_once(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
+/// Each takes a terminal of its own.
+const ATTEMPTS: usize = 100;
 /// What the kernel hands out at once.
 const BUFFER_BYTES: usize = 4_096;
 
@@ -306,6 +331,22 @@ mod tests {
             // An end of stream; an error where the read begins when the terminal has gone.
             assert!(!matches!(reading.join().unwrap(), Ok(1..)));
         });
+    }
+
+    /// Bytes once came back changed: a link of another process was trying to reopen a terminal that had
+    /// gone, and the kernel had given its name to one of ours.
+    #[test]
+    #[cfg(feature = "serial")]
+    fn a_link_that_wants_a_terminal_for_itself_does_not_get_one_of_ours() {
+        let (modem, _near, _far) = ends();
+        for path in [modem.near(), modem.far()] {
+            let wanted = Address::Serial(SerialLine::new(path));
+            let refused = tautline::DirectLink::connect(&wanted, tautline::LinkOptions::default());
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("in use"), "{said}");
+        }
+        tautline::DirectLink::connect(&modem.near_address(), tautline::LinkOptions::default())
+            .unwrap();
     }
 
     #[test]

@@ -152,8 +152,12 @@ impl Joined {
         }
     }
 
+    /// Not exclusive: the modem has its terminals locked.
     fn line(&self) -> SerialLine {
-        SerialLine::new(self.modem.as_ref().unwrap().near())
+        SerialLine {
+            exclusive: false,
+            ..SerialLine::new(self.modem.as_ref().unwrap().near())
+        }
     }
 }
 
@@ -211,11 +215,11 @@ fn setup_error(line: SerialLine) -> String {
 #[test]
 fn a_port_that_somebody_has_or_that_is_none_ends_the_run_before_it_begins() {
     let joined = Joined::new();
-    let link = DirectLink::connect(&Address::Serial(joined.line()), LinkOptions::default());
-    let held = link.unwrap();
-    let said = setup_error(joined.line());
+    let said = setup_error(SerialLine {
+        exclusive: true,
+        ..joined.line()
+    });
     assert!(said.contains("in use"), "{said}");
-    drop(held);
     for (path, why) in [("/dev/ttyNONE7", "No such"), ("/dev/null", "no terminal")] {
         let said = setup_error(SerialLine::new(path));
         assert!(
@@ -228,9 +232,12 @@ fn a_port_that_somebody_has_or_that_is_none_ends_the_run_before_it_begins() {
 #[test]
 fn a_port_whose_ends_are_not_joined_is_silent_and_said_to_be() {
     let modem = NullModem::start(|| Ok(())).unwrap();
+    let Address::Serial(line) = modem.near_address() else {
+        panic!("a terminal is a serial line");
+    };
     let plan = LatencyPlan {
         drivers: vec![Driver::Direct],
-        ..on_plug(SerialLine::new(modem.near()), &[64])
+        ..on_plug(line, &[64])
     };
     let result = run(Some(plan), None);
     let error = result.error.expect("nothing comes back");

@@ -36,7 +36,7 @@ impl LatencyPlan {
     pub fn half_a_minute_a_run(self) -> Self {
         let runs = (self.cells().len() * self.runs) as u64;
         Self {
-            budget: self.budget.or(Some(multiply(PLUG_RUN, runs))),
+            budget: self.budget.or_else(|| Some(multiply(PLUG_RUN, runs))),
             ..self
         }
     }

@@ -269,7 +269,7 @@ enum Door {
 
 /// The same, opened.
 enum Entrance {
-    Listener(DirectListener),
+    Listener(Box<DirectListener>),
     Line(Box<DirectLink>),
 }
 
@@ -279,7 +279,7 @@ impl Door {
             Self::Listener(address, options) => {
                 let listener = DirectListener::bind(&address, options)?;
                 let address = listener.local_address();
-                Ok((Entrance::Listener(listener), address))
+                Ok((Entrance::Listener(Box::new(listener)), address))
             }
             Self::Line(address, options) => {
                 let link = DirectLink::connect(&address, options)?;
