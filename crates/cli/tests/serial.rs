@@ -20,8 +20,9 @@ fn modem() -> NullModem {
     NullModem::start(|| Ok(())).unwrap()
 }
 
+/// Not exclusive: the modem has its terminals locked.
 fn on(path: &Path) -> String {
-    format!("serial://{}", path.display())
+    format!("serial://{}?exclusive=off", path.display())
 }
 
 fn raw(path: &Path) -> File {
@@ -41,7 +42,7 @@ fn a_ping_finds_its_way_through_what_stood_on_the_line_before() {
     let modem = modem();
     let far = on(modem.far());
     let serving = Serving::start(&format!("serve {}", on(modem.near())));
-    assert!(serving.addresses[0].ends_with("?baud=115200"));
+    assert!(serving.addresses[0].ends_with("?baud=115200&exclusive=off"));
     assert!(serving.said.contains("whoever is at the other end"));
     // Boot words of a device, half a hello of a client that left, and zeros.
     raw(modem.far())
@@ -59,7 +60,8 @@ fn a_ping_finds_its_way_through_what_stood_on_the_line_before() {
     // Here is no wire, and the report says so.
     assert!(cell["wire_time_ns"].is_null());
     assert!(cell["note"].as_str().unwrap().contains("pseudo-terminal"));
-    assert!(cell["port"].as_str().unwrap().starts_with(&far));
+    let port = format!("serial://{}?baud=115200", modem.far().display());
+    assert!(cell["port"].as_str().unwrap().starts_with(&port));
     assert_eq!(document["same_host"], true);
     // The next client has counts of its own.
     let again = run(&format!("ping {far} -n 50 --json -")).ended_with(0);
@@ -72,7 +74,7 @@ fn a_ping_finds_its_way_through_what_stood_on_the_line_before() {
 fn open_loop_and_sizes_go_over_a_line() {
     let modem = modem();
     let _serving = Serving::start(&format!("serve {}", on(modem.near())));
-    let to = format!("{}?baud=4000000", on(modem.far()));
+    let to = format!("{}&baud=4000000", on(modem.far()));
     let words = format!("ping {to} --rate 50 -n 50 --size 32,4Ki --timeout 10 --json -");
     let document = json(&run(&words).ended_with(0).stdout);
     for cell in document["cells"].as_array().unwrap() {
@@ -128,7 +130,7 @@ fn every_ping_on_a_line_that_harms_bytes_has_one_fate() {
     let (ours, theirs) = (modem(), modem());
     relay(raw(ours.far()), raw(theirs.near()), 0);
     relay(raw(theirs.near()), raw(ours.far()), 701);
-    let _serving = Serving::start(&format!("serve {}?exclusive=off", on(theirs.far())));
+    let _serving = Serving::start(&format!("serve {}", on(theirs.far())));
     let words = format!(
         "ping {} -n 200 --warmup 0 --timeout 300ms --json -",
         on(ours.near())
@@ -212,7 +214,7 @@ fn a_server_of_a_line_ends_at_once_and_well() {
 fn with_nobody_at_the_other_end_it_is_3_and_says_what_it_may_be() {
     let modem = modem();
     for command in ["ping", "stream"] {
-        let words = format!("{command} {}?baud=4000000 -t 0.1", on(modem.far()));
+        let words = format!("{command} {}&baud=4000000 -t 0.1", on(modem.far()));
         let finished = run(&words).ended_with(3);
         let said = &finished.stderr;
         assert!(
@@ -243,7 +245,7 @@ fn what_a_line_does_not_have_is_refused_by_name() {
             "is a serial line, and no socket",
         ),
         (
-            format!("ping {to}?baud=1200"),
+            format!("ping {to}&baud=1200"),
             2,
             "at 1200 baud the largest message is on the wire for 1.2s",
         ),
@@ -253,7 +255,7 @@ fn what_a_line_does_not_have_is_refused_by_name() {
             "--load stream: it pours over plain sockets",
         ),
         (
-            format!("ping {to}?parity=mark"),
+            format!("ping {to}&parity=mark"),
             2,
             "parity is one of none, odd, even",
         ),
@@ -284,11 +286,11 @@ fn what_a_line_does_not_have_is_refused_by_name() {
 }
 
 #[test]
-fn two_servers_of_one_line_are_one_too_many() {
+fn a_line_that_somebody_else_has_is_not_served() {
     let modem = modem();
-    let _serving = Serving::start(&format!("serve {}", on(modem.near())));
-    let second = run(&format!("serve {}", on(modem.near()))).ended_with(3);
-    assert!(second.stderr.contains("in use"), "{}", second.stderr);
+    let words = format!("serve serial://{}", modem.near().display());
+    let refused = run(&words).ended_with(3);
+    assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
 }
 
 #[test]
