@@ -20,6 +20,7 @@ mod serve;
 mod soak;
 mod started_at;
 mod stream;
+mod tls;
 mod values;
 mod verify;
 mod wakeup;

@@ -40,6 +40,7 @@ impl PingCommand {
         };
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
+        self.tls.warn();
         let started_at = started_at::now();
         let environment = Environment::read();
         announce(plan.duration_bound());
@@ -111,6 +112,7 @@ impl PingCommand {
                 congestion: sockets.congestion.clone(),
                 busy_poll: sockets.so_busy_poll,
             },
+            tls: self.tls.options(&self.addresses)?,
             placement: self.place.plan(),
         }
         .checked()

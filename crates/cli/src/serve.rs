@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use tautline::{Address, ErrorKind};
+use tautline::{Address, ClientCertificates, ErrorKind};
 use tautline_gauge::plan::{PlacementPlan, Sched};
 use tautline_gauge::report::text::serve as text;
+use tautline_gauge::secured::in_options;
 use tautline_gauge::serve::{Network, ServeError, ServePlan, Server};
 
 use self::ready::Ready;
@@ -17,18 +18,21 @@ use crate::exit::{Exit, Failure, say};
 use crate::interrupt::Interrupt;
 use crate::options::{PLACE, Usage};
 use crate::outputs;
+use crate::tls::{Secured, ServerTls};
 use crate::values;
 
 /// Answer ping, stream and lagscope: any number of clients, on all transports at once
 ///
 /// Echoes what ping sends and counts what stream sends; bench latency and bench strategy do both with
 /// --to. The tcp address answers lagscope too, whatever
-/// its message size. Nobody has to prove who they are. Ctrl-C or SIGTERM ends it with a summary.
+/// its message size. Nobody has to prove who they are, but over TLS with --tls-client-roots. A serial line
+/// has one client at a time, and is waited for when it is unplugged. Ctrl-C or SIGTERM ends it with a summary.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct ServeCommand {
-    /// Where to listen: tcp://127.0.0.1:7000, udp://[::]:7000, uds:///run/x.sock, uds://@name; HOST or
-    /// HOST:PORT means tcp; port 0 takes a free one
+    /// Where to listen: tcp://127.0.0.1:7000, tls://127.0.0.1:7001, udp://[::]:7000, uds:///run/x.sock,
+    /// uds://@name, or a serial line to answer on: serial:///dev/ttyUSB0?baud=921600; HOST or HOST:PORT
+    /// means tcp; port 0 takes a free one
     /// [default: tcp and udp on every address of the machine, port 6001]
     #[arg(value_name = "ADDRESS", value_parser = values::address)]
     addresses: Vec<Address>,
@@ -56,6 +60,8 @@ pub(crate) struct ServeCommand {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::descriptor)]
     ready_fd: Option<i32>,
 
+    #[command(flatten)]
+    tls: ServerTls,
     #[command(flatten)]
     place: ServerPlace,
 }
@@ -94,14 +100,30 @@ impl ServeCommand {
         let plan = self.plan().unwrap_or_else(|usage| usage.exit("serve"));
         let signals = |error| Failure::new(Exit::Unavailable, format!("catch signals: {error}"));
         let interrupt = Interrupt::catch().map_err(signals)?;
+        let Secured {
+            tls,
+            client_certificates,
+            fingerprint,
+        } = self.tls.prepare(&self.addresses)?;
+        let plan = ServePlan {
+            tls,
+            client_certificates,
+            ..plan
+        };
         let mut ready = Ready::prepare(self.ready_file.as_deref(), self.ready_fd)?;
-        let limited = !plan.allow.is_empty();
+        let limits = text::Limited {
+            by_network: !plan.allow.is_empty(),
+            by_certificate: client_certificates == ClientCertificates::Required,
+        };
         let places = plan.placement != PlacementPlan::default();
         let server = Server::start(plan).map_err(failure)?;
         let ender = server.ender();
         interrupt.on_first(move || ender.end());
 
-        let mut page = text::listening(server.addresses(), limited);
+        let mut page = text::listening(server.addresses(), limits);
+        if let Some(fingerprint) = fingerprint {
+            page.push_str(&text::self_signed(&fingerprint));
+        }
         if places {
             page.push_str(&text::threads(&server.threads()));
         }
@@ -123,6 +145,7 @@ impl ServeCommand {
                 "--reply-delay: {DELAY_LIMIT:?} is the most"
             )));
         }
+        self.tls.check(&self.addresses)?;
         let default = ServePlan::default();
         let place = &self.place;
         Ok(ServePlan {
@@ -147,11 +170,18 @@ impl ServeCommand {
 /// What is wrong with the command line is usage, what is wrong with the machine is not.
 fn failure(error: ServeError) -> Failure {
     match &error {
-        ServeError::Listen(cause) if cause.kind() == ErrorKind::InvalidOption => {
+        // A certificate that cannot be read, or a setting that a line's driver does not take, is of the
+        // machine.
+        ServeError::Listen(cause)
+            if cause.kind() == ErrorKind::InvalidOption
+                && cause.to_string().starts_with("spin") =>
+        {
             Usage::new(format!("--{error}")).exit("serve")
         }
-        ServeError::Listen(_)
-        | ServeError::ListenUdp { .. }
+        ServeError::Listen(cause) => {
+            Failure::new(Exit::Unavailable, in_options(&cause.to_string()))
+        }
+        ServeError::ListenUdp { .. }
         | ServeError::Placement(_)
         | ServeError::Scheduler(_)
         | ServeError::Thread(_) => Failure::new(Exit::Unavailable, error),

@@ -19,6 +19,7 @@ use crate::options::{OUT, Output, Place, Usage, after_help};
 use crate::outputs::{self, Outputs};
 use crate::progress::ProgressLine;
 use crate::started_at;
+use crate::tls::ClientTls;
 use crate::values;
 
 /// One-way streams to a `tautline serve`: what a link accepts, refuses, evicts and delivers
@@ -28,7 +29,8 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = after_help("tautline stream 192.168.1.7 --strategy keeplatest --size 64,16Ki"))]
 pub(crate) struct StreamCommand {
-    /// Servers: HOST[:PORT] (tcp, port 6001), tcp://HOST:PORT, udp://HOST:PORT, uds:///run/x.sock
+    /// Servers: HOST[:PORT] (tcp, port 6001), tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT,
+    /// uds:///run/x.sock, serial:///dev/ttyUSB0?baud=921600 for one at the other end of a serial line
     #[arg(value_name = "ADDRESS", required = true, value_parser = values::address)]
     addresses: Vec<Address>,
 
@@ -42,8 +44,8 @@ pub(crate) struct StreamCommand {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = values::duration)]
     max_queue_delay: Option<Duration>,
 
-    /// Bytes of a message, framing not counted: 16 to 1048572 over tcp and uds, 32 to 65507 over udp; Ki
-    /// and Mi are binary
+    /// Bytes of a message, framing not counted: 16 to 1048572 over tcp, tls and uds, 32 to 65507 over udp
+    /// and serial lines; Ki and Mi are binary
     #[arg(
         long,
         visible_alias = "sizes",
@@ -67,6 +69,8 @@ pub(crate) struct StreamCommand {
     every: Option<Duration>,
 
     #[command(flatten)]
+    tls: ClientTls,
+    #[command(flatten)]
     place: Place,
     #[command(flatten)]
     output: Output,
@@ -83,6 +87,7 @@ impl StreamCommand {
         let outputs = Outputs::open(&self.output, "stream", None)?;
         let interrupt = Interrupt::catch()
             .map_err(|error| Failure::new(Exit::Unavailable, format!("catch signals: {error}")))?;
+        self.tls.warn();
         let started_at = started_at::now();
         let environment = Environment::read();
         announce(plan.duration_bound());
@@ -119,6 +124,7 @@ impl StreamCommand {
             max_queue_delay: self.max_queue_delay,
             rate_hz: self.rate,
             duration: self.duration,
+            tls: self.tls.options(&self.addresses)?,
             placement: self.place.plan(),
         }
         .checked()
@@ -166,15 +172,20 @@ fn report_of(
     started_at: String,
     label: Option<String>,
 ) -> Report {
+    let base = course::report(environment, result.evidence, result.clock, result.placement);
+    let mut warnings = base.warnings.clone();
+    warnings.extend(result.doubts);
+    warnings.sort_by_key(|doubt| std::cmp::Reverse(doubt.severity));
     Report {
         started_at,
         label,
+        warnings,
         peer: result.peer,
         same_host: result.same_host,
         stream: result.rows,
         interrupted: result.interrupted,
         error: result.error.map(|error| error.to_string()),
-        ..course::report(environment, result.evidence, result.clock, result.placement)
+        ..base
     }
 }
 

@@ -12,12 +12,12 @@ use tautline_gauge::quantity::{self, QuantityError};
 /// An address as users type it: `HOST[:PORT]` is tcp, port 6001.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     let address = Address::parse_command_line(text).map_err(|error| error.to_string())?;
-    match address {
-        Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Ok(address),
-        Address::Tls { .. } | Address::Serial(_) => Err(format!(
-            "{}: measured in one process only, by bench --transports {0}",
-            address.scheme()
+    let scheme = address.scheme();
+    match scheme.parse::<Transport>() {
+        Ok(transport) if !transport.is_built() => Err(format!(
+            "this program was built without the feature `{scheme}`"
         )),
+        _ => Ok(address),
     }
 }
 

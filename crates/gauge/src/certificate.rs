@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use tautline::{Identity, Pem, Roots, Tls};
 
+use crate::secured::fingerprint;
+
 /// A self-signed certificate for [`NAME`], and its key.
 #[derive(Debug)]
 pub(crate) struct OwnCertificate {
@@ -48,6 +50,32 @@ pub(crate) fn server() -> Result<Tls, String> {
             key: Pem::Bytes(own.key_pem.clone().into_bytes()),
         }),
         ..Tls::default()
+    })
+}
+
+/// A certificate that vouches for itself, for trials.
+#[derive(Debug)]
+pub struct SelfSigned {
+    /// For [`Tls::identity`].
+    pub identity: Identity,
+    /// Its SHA-256, by which whoever connects can tell it from another.
+    pub fingerprint: String,
+}
+
+/// Makes one for these names and addresses, in memory.
+///
+/// # Errors
+///
+/// Why it cannot be made.
+pub fn self_signed(names: Vec<String>) -> Result<SelfSigned, String> {
+    let made = rcgen::generate_simple_self_signed(names)
+        .map_err(|error| format!("make a certificate: {error}"))?;
+    Ok(SelfSigned {
+        identity: Identity {
+            chain: Pem::Bytes(made.cert.pem().into_bytes()),
+            key: Pem::Bytes(made.signing_key.serialize_pem().into_bytes()),
+        },
+        fingerprint: fingerprint(made.cert.der()),
     })
 }
 

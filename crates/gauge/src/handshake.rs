@@ -2,10 +2,12 @@
 //! for the counts behind the last, each within a bound.
 //!
 //! What is said and how it is judged stands here once. What carries it is a [`Line`]: a raw socket
-//! ([`socket`]), a link with callbacks ([`link`]), a direct link ([`direct`]).
+//! ([`socket`]), a link with callbacks ([`link`]), a direct link that frames ([`direct`]) or one that
+//! carries bytes as a socket does ([`session`]).
 
 pub(crate) mod direct;
 pub(crate) mod link;
+pub(crate) mod session;
 pub(crate) mod socket;
 
 use std::time::{Duration, Instant};
@@ -17,7 +19,7 @@ use crate::wire::{
     WireError,
 };
 
-/// Carries messages to a server and back: frames on a stream, datagrams over UDP.
+/// Carries messages to a server and back: frames on a stream, datagrams over UDP and serial lines.
 pub(crate) trait Line {
     /// Sends one message.
     ///
@@ -30,6 +32,11 @@ pub(crate) trait Line {
     /// # Errors
     /// [`Fault`].
     fn hear(&mut self, until: Instant) -> Result<Vec<u8>, Fault>;
+
+    /// How long an answer is waited for before a datagram is said again.
+    fn patience(&self) -> Duration {
+        AGAIN
+    }
 }
 
 /// Why nothing is heard.
@@ -43,6 +50,8 @@ pub(crate) enum Fault {
     Ended,
     /// What came is no frame of the protocol.
     Foreign,
+    /// It is a record of TLS.
+    Secured,
     /// The host says that nobody listens there, in these words.
     Unreachable(String),
     /// What the system, or the framing, said.
@@ -70,7 +79,7 @@ pub(crate) fn shake_hands(
     until: Instant,
 ) -> Result<Agreed, String> {
     let (cookie, body) = match transport {
-        Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+        Transport::Tcp | Transport::Tls | Transport::Uds => {
             let heard = line
                 .say(&hello.encode())
                 .and_then(|()| line.hear(until))
@@ -80,6 +89,10 @@ pub(crate) fn shake_hands(
         Transport::Udp => {
             let question = Question::hello(hello);
             ask(line, &question, until, &mut |_| {}).map_err(no_answer)?
+        }
+        Transport::Serial => {
+            let question = Question::bare(Kind::Hello, 0, &hello.encode(), Kind::Welcome);
+            ask(line, &question, until, &mut |_| {}).map_err(no_answer_on_a_line)?
         }
     };
     let welcome = Welcome::decode(&body).map_err(|why| why.to_string())?;
@@ -106,12 +119,15 @@ pub(crate) fn ask_counts(
     stray: &mut dyn FnMut(&[u8]),
 ) -> Result<Counts, String> {
     let body = match transport {
-        Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-            line.hear(until).map_err(no_counts)?
-        }
+        Transport::Tcp | Transport::Tls | Transport::Uds => line.hear(until).map_err(no_counts)?,
         Transport::Udp => {
             let (_, body) =
                 ask(line, &Question::counts(cookie), until, stray).map_err(no_counts)?;
+            body
+        }
+        Transport::Serial => {
+            let question = Question::bare(Kind::Question, cookie, &[], Kind::Counts);
+            let (_, body) = ask(line, &question, until, stray).map_err(no_counts)?;
             body
         }
     };
@@ -158,8 +174,17 @@ impl Question {
     }
 
     fn new(kind: Kind, word: u64, body: &[u8], answer: Kind) -> Self {
+        Self::of_length(HELLO_DATAGRAM_BYTES, kind, word, body, answer)
+    }
+
+    /// Without padding, for a line: nobody can be made to flood others there, and it is slow.
+    fn bare(kind: Kind, word: u64, body: &[u8], answer: Kind) -> Self {
+        Self::of_length(HEADER_BYTES + body.len(), kind, word, body, answer)
+    }
+
+    fn of_length(length: usize, kind: Kind, word: u64, body: &[u8], answer: Kind) -> Self {
         let nonce = now_ns();
-        let mut datagram = vec![0; HELLO_DATAGRAM_BYTES];
+        let mut datagram = vec![0; length];
         datagram[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
         Header {
             kind,
@@ -191,7 +216,7 @@ fn ask(
 ) -> Result<(u64, Vec<u8>), Fault> {
     loop {
         line.say(&question.datagram)?;
-        let again = until.min(Instant::now() + AGAIN);
+        let again = until.min(Instant::now() + line.patience());
         loop {
             match line.hear(again) {
                 Ok(datagram) => match question.answered_by(&datagram) {
@@ -216,6 +241,7 @@ fn no_handshake(fault: Fault) -> String {
                 .to_owned()
         }
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Unreachable(why) | Fault::Failed(why) => format!("handshake: {why}"),
     }
@@ -230,11 +256,15 @@ fn no_counts(fault: Fault) -> String {
                 .to_owned()
         }
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Unreachable(why) => format!("{why}: nobody listens there any more"),
         Fault::Failed(why) => format!("ask for its counts: {why}"),
     }
 }
+
+/// What somebody hears who speaks plain text to a server of TLS.
+const SECURED: &str = "it speaks TLS: its address begins with tls://";
 
 /// A datagram's answer that does not come.
 fn no_answer(fault: Fault) -> String {
@@ -246,8 +276,26 @@ fn no_answer(fault: Fault) -> String {
         }
         Fault::Stopped => "interrupted".to_owned(),
         Fault::Foreign => WireError::Foreign.to_string(),
+        Fault::Secured => SECURED.to_owned(),
         Fault::Ended => "the socket was closed".to_owned(),
         Fault::Failed(why) => format!("handshake: {why}"),
+    }
+}
+
+/// The same where nothing tells whether somebody is at the other end.
+fn no_answer_on_a_line(fault: Fault) -> String {
+    match fault {
+        Fault::TimedOut => {
+            "no answer: no `tautline serve` is at the other end, the two ends are set differently (baud, \
+             parity), or the cable is not crossed"
+                .to_owned()
+        }
+        Fault::Ended => "the line was hung up: is it unplugged?".to_owned(),
+        Fault::Unreachable(_)
+        | Fault::Stopped
+        | Fault::Foreign
+        | Fault::Secured
+        | Fault::Failed(_) => no_answer(fault),
     }
 }
 
@@ -261,7 +309,7 @@ pub(crate) const COUNTS_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A datagram that has not been answered by then is sent again.
-const AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

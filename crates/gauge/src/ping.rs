@@ -4,6 +4,7 @@
 //! [`PingResult`]. One connection alone on its thread is a loop of blocking calls; several on one
 //! thread, and every open loop, are an event loop.
 
+mod carrier;
 mod cell;
 mod closed;
 mod crew;
@@ -166,6 +167,10 @@ impl<'a> Stop<'a> {
         Self { flag }
     }
 
+    pub(crate) fn flag(&self) -> &'a AtomicBool {
+        self.flag
+    }
+
     /// Whether to end now.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
@@ -261,7 +266,10 @@ fn measure(
             Ok(found) => {
                 result.same_host = result.same_host.or_else(|| own.same_host(&found.peer));
                 result.peer.get_or_insert(found.peer);
-                result.doubts.extend(found.doubts);
+                // One for each address is enough, however many sizes.
+                let new = |doubt: &Doubt| result.doubts.iter().all(|said| said != doubt);
+                let doubts: Vec<Doubt> = found.doubts.into_iter().filter(new).collect();
+                result.doubts.extend(doubts);
                 begins.push(begun);
                 first_error = first_error.or_else(|| why_not_whole(&found.cell));
                 result.cells.push(found.cell);

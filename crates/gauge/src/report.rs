@@ -218,12 +218,22 @@ pub struct Medium {
 }
 
 /// What both ends of a TLS connection agreed on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsRecord {
     /// `TLS 1.3`
     pub version: String,
     /// `TLS_AES_256_GCM_SHA384`
     pub cipher_suite: String,
+    /// From the connected socket to the last byte of the client's handshake, of the first connection;
+    /// `None` where there are many.
+    #[serde(default)]
+    pub handshake_ns: Option<u64>,
+    /// Whether the server's certificate was checked; `None` where it is of the run's own making.
+    #[serde(default)]
+    pub verified: Option<bool>,
+    /// SHA-256 of the server's certificate, where it is somebody else's.
+    #[serde(default)]
+    pub certificate_sha256: Option<String>,
 }
 
 /// Order statistics of a set of round trips; `None` where too few samples support one.

@@ -2,22 +2,24 @@
 //!
 //! A thread a stream client, so that with one client it blocks in `recv` and nothing else is on its
 //! way, and a client that stalls, floods, sends garbage or half a message costs the others nothing. A
-//! thread a UDP address. A thread that accepts for each listener, and one that watches over deadlines;
-//! neither has anything to do between two clients.
+//! thread a UDP address and a serial line. A thread that accepts for each listener, and one that watches
+//! over deadlines; neither has anything to do between two clients.
 //!
-//! Nobody proves who they are: whoever reaches an address may use it, unless [`ServePlan::allow`] says
-//! otherwise.
+//! Nobody proves who they are: whoever reaches an address may use it, unless [`ServePlan::allow`] or
+//! [`ServePlan::client_certificates`] says otherwise.
 
 mod allow;
 mod clients;
 mod cookie;
 mod datagram;
 mod descriptor;
+mod desk;
 mod echo;
 mod held;
 mod hello;
 mod notice;
 mod plan;
+mod serial;
 mod sessions;
 mod sink;
 mod start;
@@ -37,7 +39,10 @@ use self::clients::Clients;
 pub use self::descriptor::Descriptor;
 use self::notice::Notices;
 pub use self::plan::{Limits, ServePlan};
+use self::serial::{Hangup, SerialPort};
+use self::start::Listening;
 use self::udp::UdpSocket;
+pub use crate::certificate::{SelfSigned, self_signed};
 use crate::environment::Environment;
 use crate::placement::{Awake, Busy, PlacementError, Register};
 use crate::report::ThreadRecord;
@@ -49,6 +54,7 @@ pub struct Server {
     clients: Arc<Clients>,
     addresses: Vec<Address>,
     sockets: Vec<Arc<UdpSocket>>,
+    lines: Vec<Arc<Hangup>>,
     events: Receiver<Event>,
     sender: SyncSender<Event>,
     started: Instant,
@@ -132,15 +138,21 @@ impl Server {
         let seats = start::seats(&plan.placement)?;
         let register = Register::default();
         start::try_seats(&seats, &register, plan.placement.require_sched)?;
-        let (listeners, sockets) = start::listen(&plan)?;
+        let Listening {
+            streams,
+            sockets,
+            lines,
+        } = start::listen(&plan)?;
         let (sender, events) = mpsc::sync_channel(EVENTS);
         let mut server = Self {
-            addresses: listeners
+            addresses: streams
                 .iter()
                 .map(DirectListener::local_address)
                 .chain(sockets.iter().map(|socket| socket.address().clone()))
+                .chain(lines.iter().map(|line| line.address().clone()))
                 .collect(),
             sockets,
+            lines: lines.iter().map(SerialPort::hangup).collect(),
             events,
             started: Instant::now(),
             hold: Vec::new(),
@@ -156,11 +168,12 @@ impl Server {
             sender,
         };
         server.hold();
-        server.start_threads(listeners)?;
+        server.start_threads(streams, lines)?;
         Ok(server)
     }
 
-    /// Where it listens: with the ports that the kernel chose, tcp and uds first.
+    /// Where it listens: with the ports that the kernel chose, streams first, then udp, then
+    /// serial lines with the settings that are in effect.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -215,7 +228,11 @@ impl Server {
         }
     }
 
-    fn start_threads(&self, listeners: Vec<DirectListener>) -> Result<(), ServeError> {
+    fn start_threads(
+        &self,
+        listeners: Vec<DirectListener>,
+        lines: Vec<SerialPort>,
+    ) -> Result<(), ServeError> {
         let failed = ServeError::Thread;
         self.clients
             .spawn("serve-watch", watch::watch)
@@ -233,6 +250,11 @@ impl Server {
                 })
                 .map_err(failed)?;
         }
+        for line in lines {
+            self.clients
+                .spawn("serve-serial", |clients| serial::serve(line, clients))
+                .map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -241,6 +263,7 @@ impl Server {
         for socket in &self.sockets {
             socket.shut_down();
         }
+        self.lines.iter().for_each(|line| line.hang_up());
         self.addresses.iter().for_each(stream::wake);
         let threads_left = self.clients.wait_until_gone(END_LIMIT);
         ServeSummary {

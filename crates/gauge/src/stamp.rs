@@ -10,7 +10,7 @@ use crate::wire::{HEADER_BYTES, Header, Kind, Mode};
 pub(crate) enum Stamp {
     /// The probe's header: everywhere but in datagrams to `serve`.
     Probe,
-    /// The header without which `serve` answers no datagram.
+    /// The header without which `serve` answers no datagram, and nothing on a serial line.
     Datagram {
         /// A request comes back, an item is counted.
         kind: Kind,
@@ -27,8 +27,8 @@ impl Stamp {
             Mode::Sink => Kind::Item,
         };
         match transport {
-            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => Self::Probe,
-            Transport::Udp => Self::Datagram { kind, cookie },
+            Transport::Tcp | Transport::Tls | Transport::Uds => Self::Probe,
+            Transport::Udp | Transport::Serial => Self::Datagram { kind, cookie },
         }
     }
 

@@ -17,12 +17,13 @@ use std::time::Duration;
 use self::cell::Cell;
 pub use self::plan::StreamPlan;
 use crate::clock;
-use crate::environment::{Environment, Evidence};
+use crate::environment::{Doubt, Environment, Evidence};
 use crate::evidence::Watch;
 use crate::placement::{Hold, Register, Seats};
 use crate::report::stream::StreamRow;
 use crate::report::{Clock, PlacementRecord};
 use crate::run::{BenchError, BenchErrorKind, placed, try_seats, unplaced};
+use crate::secured;
 use crate::wire::PeerRecord;
 
 /// Everything one `stream` found out; what stands here is valid even when the run ended early.
@@ -40,6 +41,8 @@ pub struct StreamResult {
     pub same_host: Option<bool>,
     /// One for each address and size.
     pub rows: Vec<StreamRow>,
+    /// What is to be doubted of this run in particular.
+    pub doubts: Vec<Doubt>,
     /// The stop flag ended the run early.
     pub interrupted: bool,
     /// What ended the run, or kept a cell from being measured whole.
@@ -104,6 +107,7 @@ pub fn run(
         peer: None,
         same_host: None,
         rows: Vec::new(),
+        doubts: Vec::new(),
         interrupted: false,
         error: None,
     };
@@ -155,6 +159,16 @@ fn measure(
                 result.same_host = result.same_host.or_else(|| own.same_host(&peer));
                 result.peer.get_or_insert(peer);
                 first_error = first_error.or_else(|| why_not_whole(&row));
+                // Once for each address, however many sizes.
+                if result
+                    .rows
+                    .iter()
+                    .all(|before| before.address != row.address)
+                {
+                    result
+                        .doubts
+                        .extend(secured::doubt(&row.address, &row.medium));
+                }
                 result.rows.push(row);
             }
             Err(why) => first_error = first_error.or(Some(why)),

@@ -54,6 +54,12 @@ pub fn is_lagscope(first: &[u8]) -> bool {
     length > 0 && first[..length] == LAGSCOPE_START[..length]
 }
 
+/// Whether these first bytes are the head of a record of TLS, an alert or a handshake (RFC 8446, 5.1). Read
+/// as a length they are far above what a hello may have.
+pub(crate) fn is_tls(first: &[u8; 4]) -> bool {
+    matches!(first, [0x15 | 0x16, 3, 0..=4, _])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

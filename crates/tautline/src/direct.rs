@@ -10,6 +10,7 @@ mod sending;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,15 +18,15 @@ use std::time::{Duration, Instant};
 use tautline_session::Call;
 
 use crate::address::Address;
-use crate::error::{Error, RecvError, SendError};
+use crate::error::{Error, ErrorKind, RecvError, SendError};
 use crate::handler::Credentials;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::secured::Secured;
 use crate::statistics::{ConnectionStatistics, LinkStatistics, SocketBuffers};
-use crate::transport::{Socket, TlsSetup};
+use crate::transport::{self, Socket, TlsSetup};
 
-pub use listener::DirectListener;
+pub use listener::{DirectListener, Newcomer};
 pub use sending::Replies;
 
 use receiving::Receiving;
@@ -99,6 +100,41 @@ impl DirectLink {
         Ok(link)
     }
 
+    /// Takes over a stream socket that somebody else has connected: one that was inherited, or that
+    /// needs an option which [`LinkOptions`] does not have. Over TLS it does the handshake, as the side
+    /// that connects; `address` is whom it is connected to, and whom the certificate has to be for.
+    ///
+    /// The socket is used as it is set: options for sockets, such as `tcp_nodelay`, are not set on it.
+    ///
+    /// # Errors
+    /// An option that makes no sense, by its name; an address of datagrams or of a serial line; or why
+    /// the handshake failed.
+    pub fn over(socket: OwnedFd, address: &Address, options: LinkOptions) -> Result<Self, Error> {
+        options.validate(address)?;
+        options.validate_peer(address)?;
+        options.refuse_reconnect("a DirectLink has no thread; connect a new one")?;
+        options.refuse_threads_work()?;
+        transport::refuse_unbuilt(address)?;
+        let setup = TlsSetup::client(address, &options)?;
+        let place = ("connect to", address);
+        let socket = match address {
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
+                Socket::adopt(socket, address).map_err(|cause| Error::connect(address, cause))?
+            }
+            Address::Udp { .. } | Address::Serial(_) => {
+                let why = "only stream sockets are taken over";
+                return Err(Error::because(
+                    ErrorKind::InvalidAddress,
+                    place.0,
+                    address,
+                    why,
+                ));
+            }
+        };
+        let socket = connecting::secure(socket, setup.as_ref(), place, &options, None)?;
+        Self::new(address, socket, &options)
+    }
+
     fn new(address: &Address, socket: Socket, options: &LinkOptions) -> Result<Self, Error> {
         let failed = |cause| Error::io("configure", address, cause);
         socket.set_blocking(true).map_err(failed)?;
@@ -163,6 +199,12 @@ impl DirectLink {
         Ok(Request { message, replies })
     }
 
+    /// Whether the kernel has every byte of what was sent. Else the rest goes out with the next calls,
+    /// and whoever waits for [this descriptor](AsFd) himself waits for it to be writable, too.
+    pub fn is_drained(&self) -> bool {
+        !self.sending.has_rest()
+    }
+
     /// A handle that ends this link from another thread.
     pub fn closer(&self) -> Closer {
         self.sending.closer()
@@ -219,6 +261,14 @@ impl DirectLink {
     /// What TLS has agreed on, and the peer's certificate. `None` on all other transports.
     pub fn secured(&self) -> Option<Secured> {
         self.sending.socket().secured()
+    }
+}
+
+/// For waiting, in a loop of one's own. What is buffered in the link does not make it readable: receive
+/// with a deadline that has passed until that says [`RecvError::TimedOut`].
+impl AsFd for DirectLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sending.socket().as_fd()
     }
 }
 

@@ -66,7 +66,7 @@ mod transport;
 mod wakers;
 
 pub use address::{Address, AddressError, DEFAULT_PORT, SerialLine, UDS_NAME_LIMIT, UdsName};
-pub use direct::{Closer, DirectLink, DirectListener, Replies, Request};
+pub use direct::{Closer, DirectLink, DirectListener, Newcomer, Replies, Request};
 pub use error::{Error, ErrorKind, FlushError, RecvError, Refusal, SendError};
 #[cfg(feature = "futures")]
 pub use future::{AsyncLink, AsyncReceiver, AsyncRecvError, AsyncSender, AsyncServer, Message};

@@ -10,6 +10,7 @@ use tautline_gauge::ping::{HistogramPlan, Load, Point};
 
 use super::values as own;
 use crate::options::{OUT, Output, Place, after_help};
+use crate::tls::ClientTls;
 use crate::values;
 
 /// Round trips to a `tautline serve`: closed loop, or open loop with --rate
@@ -20,7 +21,8 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = after_help("tautline ping 192.168.1.7 -t 30 --rate 1k"))]
 pub(crate) struct PingCommand {
-    /// Servers: HOST[:PORT] (tcp, port 6001), tcp://HOST:PORT, udp://HOST:PORT, uds:///run/x.sock
+    /// Servers: HOST[:PORT] (tcp, port 6001), tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT,
+    /// uds:///run/x.sock, serial:///dev/ttyUSB0?baud=921600 for one at the other end of a serial line
     #[arg(value_name = "ADDRESS", required = true, value_parser = values::address)]
     pub(super) addresses: Vec<Address>,
 
@@ -32,8 +34,8 @@ pub(crate) struct PingCommand {
     #[arg(long, short = 't', value_name = "TIME", value_parser = values::seconds)]
     pub(super) duration: Option<Duration>,
 
-    /// Bytes of a message, all of it: 1 or more over tcp and uds, 16 with --rate, 32 over udp; Ki and
-    /// Mi are binary
+    /// Bytes of a message, all of it: 1 or more over tcp, tls and uds, 16 with --rate, 32 over udp and
+    /// serial lines; Ki and Mi are binary
     #[arg(
         long,
         visible_alias = "sizes",
@@ -112,6 +114,8 @@ pub(crate) struct PingCommand {
 
     #[command(flatten)]
     pub(super) sockets: SocketOptions,
+    #[command(flatten)]
+    pub(super) tls: ClientTls,
     #[command(flatten)]
     pub(super) place: Place,
     #[command(flatten)]

@@ -181,9 +181,9 @@ impl SoakCommand {
         within("-n", plan.pings, 1_000_000_000_000)?;
         within("--size", plan.payload_bytes as u64, 1 << 20)?;
         within("--repeats", plan.repeats as u64, 100)?;
-        if let Some(Address::Udp { .. }) = &plan.to {
+        if let Some(Address::Udp { .. } | Address::Tls { .. } | Address::Serial(_)) = &plan.to {
             return Err(Usage::new(
-                "--to: soak takes tcp:// and uds:// only; ping measures udp://",
+                "--to: soak takes tcp:// and uds:// only; ping measures tls://, udp:// and serial://",
             ));
         }
         if self.to.is_some() && self.receiver_sched.is_some() {

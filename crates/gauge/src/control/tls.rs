@@ -75,6 +75,7 @@ impl TlsEnd {
                 || "unknown".to_owned(),
                 |suite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_"),
             ),
+            ..TlsRecord::default()
         }
     }
 

@@ -11,13 +11,19 @@ use super::{Fault, Line};
 pub(crate) struct DirectLine<'a> {
     pub(crate) link: &'a mut DirectLink,
     pub(crate) stop: &'a AtomicBool,
+    /// Before a datagram is said again.
+    pub(crate) patience: Duration,
 }
 
 impl Line for DirectLine<'_> {
     fn say(&mut self, message: &[u8]) -> Result<(), Fault> {
         // Where it fails the connection has ended, and hearing tells why.
-        let _ = self.link.send(message);
+        let _ = self.link.send_timeout(message, ROOM_LIMIT);
         Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
     }
 
     fn hear(&mut self, until: Instant) -> Result<Vec<u8>, Fault> {
@@ -36,6 +42,8 @@ impl Line for DirectLine<'_> {
     }
 }
 
+/// What an earlier message leaves no room for in so long is said again anyway, or missed.
+const ROOM_LIMIT: Duration = Duration::from_secs(1);
 /// Below the tenth of a second from which on a direct link sets a timer in every later wait: what is
 /// measured after the handshake must not pay for it.
 const LOOK: Duration = Duration::from_millis(50);

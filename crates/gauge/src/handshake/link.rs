@@ -5,9 +5,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautline::{Closed, Ended, Event, Handler, Link, Opened, Reason, Received};
+use tautline::{Closed, Ended, ErrorKind, Event, Handler, Link, Opened, Reason, Received};
 
-use super::{Fault, Line, TICK};
+use super::{AGAIN, Fault, Line, TICK};
 use crate::placement::{Register, Seat};
 use crate::wire::HELLO_LIMIT_BYTES;
 
@@ -17,6 +17,7 @@ pub(crate) struct LinkLine<'a> {
     pub(crate) link: Link,
     said: Receiver<Said>,
     stop: &'a AtomicBool,
+    patience: Duration,
 }
 
 /// What the link's callbacks tell.
@@ -25,12 +26,25 @@ pub(crate) enum Said {
     Message(Vec<u8>),
     Unreachable(String),
     BadFrame,
+    /// One side does not trust the other; over TLS a server may say so only behind the handshake.
+    Untrusted(String),
     Closed(String),
 }
 
 impl<'a> LinkLine<'a> {
     pub(crate) fn new(link: Link, said: Receiver<Said>, stop: &'a AtomicBool) -> Self {
-        Self { link, said, stop }
+        Self {
+            link,
+            said,
+            stop,
+            patience: AGAIN,
+        }
+    }
+
+    /// The same where an answer takes longer.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Why the connection is over, if it is known by now.
@@ -38,7 +52,7 @@ impl<'a> LinkLine<'a> {
         let deadline = Instant::now() + REASON_LIMIT;
         loop {
             match self.next(deadline) {
-                Ok(Said::Closed(why)) => return why,
+                Ok(Said::Closed(why) | Said::Untrusted(why)) => return why,
                 Ok(_) => {}
                 Err(_) => return "the connection is lost".to_owned(),
             }
@@ -80,8 +94,13 @@ impl Line for LinkLine<'_> {
             Said::Message(bytes) => Ok(bytes),
             Said::Unreachable(why) => Err(Fault::Unreachable(why)),
             Said::BadFrame => Err(Fault::Foreign),
+            Said::Untrusted(why) => Err(Fault::Failed(why)),
             Said::Closed(_) => Err(Fault::Ended),
         }
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
     }
 }
 
@@ -125,8 +144,11 @@ impl Handler for Ears {
     }
 
     fn closed(&mut self, _link: &Link, closed: &Closed) {
-        let _ = self.tell.try_send(match closed.reason {
+        let _ = self.tell.try_send(match &closed.reason {
             Reason::BadFrame(_) => Said::BadFrame,
+            Reason::Lost(error) if error.kind() == ErrorKind::Untrusted => {
+                Said::Untrusted(error.to_string())
+            }
             _ => Said::Closed(closed.reason.to_string()),
         });
     }

@@ -10,7 +10,7 @@ use super::{Fault, Line, TICK};
 use crate::ping::Stop;
 use crate::plan::Transport;
 use crate::sys;
-use crate::wire::HELLO_LIMIT_BYTES;
+use crate::wire::{self, HELLO_LIMIT_BYTES};
 
 /// A connected socket that blocks, borrowed for a conversation.
 pub(crate) struct SocketLine<'a> {
@@ -39,6 +39,9 @@ impl<'a> SocketLine<'a> {
     fn hear_frame(&self, until: Instant) -> Result<Vec<u8>, Fault> {
         let mut length = [0; 4];
         self.read_exact(&mut length, until)?;
+        if wire::is_tls(&length) {
+            return Err(Fault::Secured);
+        }
         let length = u32::from_be_bytes(length) as usize;
         if length > self.limit_bytes {
             return Err(Fault::Foreign);

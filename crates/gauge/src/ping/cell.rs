@@ -16,10 +16,10 @@ use socket2::Socket;
 use tautline::Address;
 
 use self::teller::Teller;
+use super::carrier::{Carrier, Opening};
 use super::closed::TICK;
 use super::crew::{self, Common, Share};
 use super::flow::Flow;
-use super::handshake::shake_hands;
 use super::live::{Live, Reader};
 use super::load::Running;
 use super::message::Message;
@@ -35,7 +35,7 @@ use crate::environment::{Doubt, Severity};
 use crate::handshake::hello;
 use crate::moments::Moments;
 use crate::placement::{Register, Seat, Seats};
-use crate::plan::Transport;
+use crate::report::Medium;
 use crate::report::ping::{LinearHistogram, Path, PingCell};
 use crate::sys;
 use crate::wire::{Mode, PeerRecord};
@@ -70,6 +70,7 @@ pub(crate) struct Found {
 struct Opened {
     flows: Vec<Flow>,
     path: Path,
+    medium: Medium,
     peer: PeerRecord,
 }
 
@@ -119,7 +120,7 @@ impl Cell<'_> {
                 opened => break opened?,
             }
         };
-        let (flow, path, peer) = first;
+        let (flow, path, medium, peer) = first;
         let mut flows = vec![flow];
         for number in 1..self.plan.connections {
             if self.stop.is_set() {
@@ -134,34 +135,44 @@ impl Cell<'_> {
             })?;
             flows.push(flow);
         }
-        Ok(Opened { flows, path, peer })
+        Ok(Opened {
+            flows,
+            path,
+            medium,
+            peer,
+        })
     }
 
     fn open_one(
         &self,
         targets: &Targets,
         number: usize,
-    ) -> Result<(Flow, Path, PeerRecord), PingError> {
+    ) -> Result<(Flow, Path, Medium, PeerRecord), PingError> {
         let transport = transport_of(self.address);
         let deadline = Instant::now() + OPEN_LIMIT;
-        let (socket, mut path) = targets.connect(&self.plan.socket, deadline, self.stop)?;
-        let hello = hello(Mode::Echo, self.payload_bytes, self.own);
-        let deadline = Instant::now() + OPEN_LIMIT;
-        let agreed = shake_hands(
-            &socket,
-            self.address,
-            transport,
-            &hello,
+        let Opening {
+            mut carrier,
+            mut path,
+            medium,
+        } = Carrier::open(
+            targets,
+            (&self.plan.socket, &self.plan.tls),
+            self.payload_bytes,
             deadline,
             self.stop,
         )?;
-        path.tcp_before = tcp_state(&socket, transport);
+        let hello = hello(Mode::Echo, self.payload_bytes, self.own);
+        let deadline = Instant::now() + OPEN_LIMIT;
+        let agreed = carrier.shake_hands(self.address, transport, &hello, deadline, self.stop)?;
+        path.tcp_before = carrier
+            .socket()
+            .and_then(|socket| tcp_state(socket, transport));
         let timeout_ns = self.plan.timeout.as_nanos() as u64;
         let message = Message::new(transport, self.payload_bytes, agreed.cookie);
-        let lossy = transport == Transport::Udp;
+        let lossy = transport.speaks_datagrams();
         let outstanding = Outstanding::new(self.plan.most_outstanding(), lossy, timeout_ns);
         let flow = Flow::new(
-            socket,
+            carrier,
             transport,
             number,
             message,
@@ -169,16 +180,16 @@ impl Cell<'_> {
             outstanding,
             timeout_ns,
         );
-        Ok((flow, path, agreed.peer))
+        Ok((flow, path, medium, agreed.peer))
     }
 
     /// Second handles of some connections, for their TCP_INFO while they are busy.
     fn handles(&self, flows: &[Flow]) -> Vec<Socket> {
         flows
             .iter()
-            .filter(|flow| flow.transport == Transport::Tcp)
+            .filter(|flow| flow.transport.is_over_tcp())
             .take(MOST_HANDLES)
-            .filter_map(|flow| flow.socket.try_clone().ok())
+            .filter_map(|flow| flow.carrier.socket()?.try_clone().ok())
             .collect()
     }
 

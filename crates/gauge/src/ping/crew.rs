@@ -10,12 +10,10 @@ use super::Stop;
 use super::closed::{TICK, Until, closed_loop};
 use super::events::{Pacing, event_loop};
 use super::flow::{Break, Flow, Tally};
-use super::handshake::ask_counts;
 use super::plan::PingPlan;
 use super::record::Record;
 use crate::clock::now_ns;
 use crate::placement::{Register, Seat};
-use crate::plan::Transport;
 use crate::wire::Counts;
 
 /// What all threads of a cell share.
@@ -53,7 +51,7 @@ pub(crate) fn measure(
     mut record: Record,
     common: &Common<'_>,
 ) -> Share {
-    let mut broken = prepare(&flows, seat, common).err();
+    let mut broken = prepare(&mut flows, seat, common).err();
     let before = match &broken {
         None => warm_up(&mut flows, &mut record, common),
         Some(_) => Err(String::new()),
@@ -96,26 +94,23 @@ pub(crate) fn measure(
     }
 }
 
-fn prepare(flows: &[Flow], seat: Seat, common: &Common<'_>) -> Result<(), String> {
+fn prepare(flows: &mut [Flow], seat: Seat, common: &Common<'_>) -> Result<(), String> {
     seat.take(common.register).map_err(|why| why.to_string())?;
     let blocking = is_blocking(flows, common.plan);
     for flow in flows {
         let set = if blocking {
             block(flow, common.plan.timeout)
         } else {
-            flow.socket.set_nonblocking(true)
+            flow.carrier.never_wait()
         };
         set.map_err(|cause| cause.to_string())?;
     }
     Ok(())
 }
 
-/// Makes calls on a flow's socket wait, a tick at most: that is how a stop and a timeout are noticed.
-pub(crate) fn block(flow: &Flow, timeout: Duration) -> io::Result<()> {
-    let tick = tick_of(timeout);
-    flow.socket.set_nonblocking(false)?;
-    flow.socket.set_read_timeout(Some(tick))?;
-    flow.socket.set_write_timeout(Some(tick))
+/// Makes a flow's calls wait, a tick at most: that is how a stop and a timeout are noticed.
+pub(crate) fn block(flow: &mut Flow, timeout: Duration) -> io::Result<()> {
+    flow.carrier.wait_at_most(tick_of(timeout))
 }
 
 /// A part of the timeout that it is a multiple of, and no longer than a stop may go unnoticed.
@@ -151,15 +146,17 @@ fn warm_up(
         event_loop(flows, record, pacing, &until, plan.timeout)
     };
     outcome.map_err(|why| format!("in the warm-up: {}", why.explain()))?;
-    if flows[0].transport != Transport::Udp {
+    if !flows[0].transport.speaks_datagrams() {
         return Ok(None);
     }
     if plan.warmup == 0 {
         return Ok(Some(vec![Counts::default(); flows.len()]));
     }
-    let counts = flows
-        .iter()
-        .map(|flow| ask_counts(&flow.socket, flow.cookie, common.stop, &mut |_| {}));
+    let counts = flows.iter_mut().map(|flow| {
+        let (transport, cookie) = (flow.transport, flow.cookie);
+        flow.carrier
+            .ask_counts(transport, cookie, common.stop, &mut |_| {})
+    });
     Ok(counts.collect())
 }
 
@@ -213,9 +210,12 @@ fn asked(
     let mut sum = Counts::default();
     for (flow, before) in flows.iter_mut().zip(before) {
         let mut strays = Vec::new();
-        let counts = ask_counts(&flow.socket, flow.cookie, common.stop, &mut |datagram| {
-            strays.push((now_ns(), datagram.to_vec()));
-        })?;
+        let (transport, cookie) = (flow.transport, flow.cookie);
+        let counts = flow
+            .carrier
+            .ask_counts(transport, cookie, common.stop, &mut |datagram| {
+                strays.push((now_ns(), datagram.to_vec()));
+            })?;
         for (at_ns, datagram) in strays {
             flow.stray(&datagram, at_ns, record);
         }

@@ -144,6 +144,11 @@ impl Turn<'_> {
                 .watch_writable(flow, at, true)
                 .map_err(Break::Io)?,
             Sent::Whole => {
+                if !flow.carrier.is_drained() {
+                    self.waiter
+                        .watch_writable(flow, at, true)
+                        .map_err(Break::Io)?;
+                }
                 self.numbers[at] += 1;
                 if let Pacing::Open { .. } = self.pacing {
                     self.queue(at, 0);
@@ -197,8 +202,13 @@ impl Turn<'_> {
                 self.receive(at)?;
             }
             if ready.writable {
+                if !self.flows[at].carrier.is_drained() {
+                    // The rest of what a link has taken goes out with its next call.
+                    self.receive(at)?;
+                }
+                let owes = !self.flows[at].carrier.is_drained();
                 self.waiter
-                    .watch_writable(&self.flows[at], at, false)
+                    .watch_writable(&self.flows[at], at, owes)
                     .map_err(Break::Io)?;
             }
             let flow = &self.flows[at];
@@ -207,7 +217,7 @@ impl Turn<'_> {
                 Pacing::Closed { .. } => flow.outstanding.waiting() == 0 && !flow.is_amid_a_ping(),
                 Pacing::Open { .. } => !had_room && flow.outstanding.has_room(),
             };
-            if goes_on || ready.writable {
+            if goes_on || (ready.writable && flow.is_blocked()) {
                 self.queue(at, now);
             }
         }
@@ -219,9 +229,11 @@ impl Turn<'_> {
         let flow = &mut self.flows[at];
         for _ in 0..RECEIVES_A_TURN {
             if !flow.receive(usize::MAX, self.record)? || flow.outstanding.waiting() == 0 {
-                break;
+                return Ok(());
             }
         }
+        // What a link still has in it makes its descriptor ready for nobody.
+        self.waiter.unread.push(at);
         Ok(())
     }
 
@@ -254,6 +266,8 @@ struct Waiter {
     epoll: Option<OwnedFd>,
     /// The one socket is waited for to be writable, too.
     writable: bool,
+    /// Flows of which not all was read: they are ready whatever the kernel says.
+    unread: Vec<usize>,
 }
 
 impl Waiter {
@@ -262,13 +276,14 @@ impl Waiter {
         if flows.len() > 1 {
             let set = sys::epoll::epoll_create1()?;
             for (at, flow) in flows.iter().enumerate() {
-                sys::epoll::epoll_add(set.as_fd(), flow.socket.as_fd(), at as u64)?;
+                sys::epoll::epoll_add(set.as_fd(), flow.carrier.as_fd(), at as u64)?;
             }
             epoll = Some(set);
         }
         Ok(Self {
             epoll,
             writable: false,
+            unread: Vec::with_capacity(flows.len()),
         })
     }
 
@@ -276,18 +291,20 @@ impl Waiter {
         match &self.epoll {
             None => self.writable = on,
             Some(epoll) => {
-                sys::epoll::epoll_modify(epoll.as_fd(), flow.socket.as_fd(), at as u64, on)?;
+                sys::epoll::epoll_modify(epoll.as_fd(), flow.carrier.as_fd(), at as u64, on)?;
             }
         }
         Ok(())
     }
 
     fn wait(
-        &self,
+        &mut self,
         flows: &[Flow],
         left_ns: u64,
         ready: &mut Vec<(usize, sys::poll::Ready)>,
     ) -> io::Result<()> {
+        let left_ns = if self.unread.is_empty() { left_ns } else { 0 };
+        ready.extend(self.unread.drain(..).map(|at| (at, UNREAD)));
         let Some(epoll) = &self.epoll else {
             let found = if left_ns == 0 && !self.writable {
                 // Spinning: the read itself says whether there is anything.
@@ -296,7 +313,7 @@ impl Waiter {
                     writable: false,
                 }
             } else {
-                sys::poll::ppoll(flows[0].socket.as_fd(), self.writable, left_ns)?
+                sys::poll::ppoll(flows[0].carrier.as_fd(), self.writable, left_ns)?
             };
             if found.readable || found.writable {
                 ready.push((0, found));
@@ -316,6 +333,11 @@ impl Waiter {
     }
 }
 
+/// Whatever the kernel says.
+const UNREAD: sys::poll::Ready = sys::poll::Ready {
+    readable: true,
+    writable: false,
+};
 /// So long before a ping is due the thread stops sleeping: timers are late by about as much.
 const SPIN_NS: u64 = 50_000;
 const TICK_NS: u64 = TICK.as_nanos() as u64;

@@ -1,22 +1,22 @@
 //! One connection of a ping: what is sent on it, what is remembered, and what came of it.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::time::Duration;
 
-use socket2::Socket;
-
+use super::carrier::Carrier;
 use super::closed::Until;
 use super::message::{Judged, Message};
 use super::outstanding::{Outstanding, Reply};
 use super::record::{Answered, Record};
 use crate::clock::now_ns;
 use crate::plan::Transport;
+use crate::secured::in_options;
 use crate::wire::HELLO_DATAGRAM_BYTES;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    pub(crate) socket: Socket,
+    pub(crate) carrier: Carrier,
     pub(crate) transport: Transport,
     /// Its number among all connections of the cell.
     pub(crate) number: usize,
@@ -78,7 +78,7 @@ pub(crate) enum Sent {
 
 impl Flow {
     pub(crate) fn new(
-        socket: Socket,
+        carrier: Carrier,
         transport: Transport,
         number: usize,
         message: Message,
@@ -89,13 +89,11 @@ impl Flow {
         let buffer = match transport {
             // Longer than any datagram of ours, so that one that is too long is noticed, and than an
             // answer that came twice: cut short, it would pass for a damaged reply.
-            Transport::Udp => message.len().max(HELLO_DATAGRAM_BYTES) + 1,
-            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-                message.len().max(READ_BYTES)
-            }
+            Transport::Udp | Transport::Serial => message.len().max(HELLO_DATAGRAM_BYTES) + 1,
+            Transport::Tcp | Transport::Tls | Transport::Uds => message.len().max(READ_BYTES),
         };
         Self {
-            socket,
+            carrier,
             transport,
             number,
             cookie,
@@ -136,7 +134,7 @@ impl Flow {
             self.last_ns = self.sent_ns;
         }
         loop {
-            match self.socket.send(&self.message.bytes()[self.written..]) {
+            match self.carrier.send(&self.message.bytes()[self.written..]) {
                 Ok(bytes) => {
                     self.written += bytes;
                     self.blocked_ns = 0;
@@ -153,7 +151,7 @@ impl Flow {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 // The queue of the interface is full: the datagram is gone, as on any other way.
                 Err(cause) if cause.raw_os_error() == Some(libc::ENOBUFS) => break,
-                Err(cause) => return Err(Break::Io(cause)),
+                Err(cause) => return Err(broken(cause)),
             }
         }
         self.written = 0;
@@ -174,6 +172,11 @@ impl Flow {
         self.written > 0
     }
 
+    /// Whether there has been no room for the next ping, or for the rest of one.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked_ns > 0
+    }
+
     /// When the last ping was sent.
     pub(crate) fn last_sent_ns(&self) -> u64 {
         self.sent_ns
@@ -192,23 +195,24 @@ impl Flow {
     #[inline]
     pub(crate) fn receive(&mut self, most: usize, record: &mut Record) -> Result<bool, Break> {
         let until = match self.transport {
-            Transport::Udp => self.buffer.len(),
-            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-                most.min(self.buffer.len())
-            }
+            Transport::Udp | Transport::Serial => self.buffer.len(),
+            Transport::Tcp | Transport::Tls | Transport::Uds => most.min(self.buffer.len()),
         };
-        let bytes = match (&mut &self.socket).read(&mut self.buffer[self.filled..until]) {
+        let received = self.carrier.receive(&mut self.buffer, self.filled, until);
+        // A frame that came damaged says nothing of whose reply it was.
+        self.tally.nameless += self.carrier.new_faults();
+        let bytes = match received {
             Ok(bytes) => bytes,
             Err(cause) => {
                 return match cause.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
-                    _ => Err(Break::Io(cause)),
+                    _ => Err(broken(cause)),
                 };
             }
         };
         let at_ns = now_ns();
         self.last_ns = at_ns;
-        if self.transport == Transport::Udp {
+        if self.transport.speaks_datagrams() {
             self.reply(0, bytes, at_ns, record);
             return Ok(true);
         }
@@ -229,7 +233,7 @@ impl Flow {
         Ok(true)
     }
 
-    /// A datagram that somebody else read from this flow's socket.
+    /// A datagram that somebody else read from this flow's carrier.
     pub(crate) fn stray(&mut self, datagram: &[u8], at_ns: u64, record: &mut Record) {
         let length = datagram.len().min(self.buffer.len());
         self.buffer[..length].copy_from_slice(&datagram[..length]);
@@ -302,8 +306,8 @@ impl Flow {
     #[cold]
     fn damaged(&mut self, sequence: Option<u64>) {
         let sequence = match self.transport {
-            Transport::Udp => sequence,
-            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+            Transport::Udp | Transport::Serial => sequence,
+            Transport::Tcp | Transport::Tls | Transport::Uds => {
                 let oldest = || self.outstanding.oldest_waiting().map(|(oldest, _)| oldest);
                 sequence.or_else(oldest)
             }
@@ -331,15 +335,18 @@ impl Flow {
     pub(crate) fn expire(&mut self, now_ns: u64) -> Result<(), Break> {
         self.outstanding.expire(now_ns);
         let silence_ns = SILENCE_LEAST_NS.max(self.timeout_ns.saturating_mul(2));
-        let is_stream = self.transport != Transport::Udp;
-        if is_stream && self.blocked_ns > 0 && now_ns.saturating_sub(self.blocked_ns) > silence_ns {
+        if self.transport != Transport::Udp
+            && self.blocked_ns > 0
+            && now_ns.saturating_sub(self.blocked_ns) > silence_ns
+        {
             return Err(Break::Stuck);
         }
         match (self.transport, self.outstanding.oldest_waiting()) {
-            (
-                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial,
-                Some((_, sent_ns)),
-            ) if now_ns.saturating_sub(sent_ns) > silence_ns => Err(Break::Silent),
+            (Transport::Tcp | Transport::Tls | Transport::Uds, Some((_, sent_ns)))
+                if now_ns.saturating_sub(sent_ns) > silence_ns =>
+            {
+                Err(Break::Silent)
+            }
             _ => Ok(()),
         }
     }
@@ -373,8 +380,16 @@ impl Break {
             Self::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
                 "the server is gone: connection refused".to_owned()
             }
-            Self::Io(cause) => cause.to_string(),
+            Self::Io(cause) => in_options(&cause.to_string()),
         }
+    }
+}
+
+/// A link tells the end of a stream by an error.
+fn broken(cause: io::Error) -> Break {
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof => Break::Ended,
+        _ => Break::Io(cause),
     }
 }
 

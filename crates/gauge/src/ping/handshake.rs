@@ -1,4 +1,4 @@
-//! The handshake of a raw socket, and the question at the end, in the terms of a ping.
+//! The handshake of a raw socket, in the terms of a ping.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{PingError, Stop};
 use crate::handshake::socket::SocketLine;
 use crate::handshake::{self, Agreed};
 use crate::plan::Transport;
-use crate::wire::{Counts, Hello};
+use crate::wire::Hello;
 
 /// Agrees on a message size, and says who we are.
 pub(crate) fn shake_hands(
@@ -25,17 +25,5 @@ pub(crate) fn shake_hands(
         .map_err(|why| PingError::setup(format!("{address}: {why}")))
 }
 
-/// Asks a datagram server what it has had of us. `None` if it does not answer.
-/// Other datagrams that come meanwhile are handed to `stray`.
-pub(crate) fn ask_counts(
-    socket: &Socket,
-    cookie: u64,
-    stop: &Stop<'_>,
-    stray: &mut dyn FnMut(&[u8]),
-) -> Option<Counts> {
-    let mut line = SocketLine::new(socket, Transport::Udp, *stop);
-    let until = Instant::now() + QUESTION_LIMIT;
-    handshake::ask_counts(&mut line, Transport::Udp, cookie, until, stray).ok()
-}
-
-const QUESTION_LIMIT: Duration = Duration::from_secs(1);
+/// For a question, where a line does not take longer.
+pub(super) const QUESTION_LIMIT: Duration = Duration::from_secs(1);

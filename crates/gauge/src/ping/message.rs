@@ -45,7 +45,7 @@ impl Message {
     /// A message of `payload_bytes`; `cookie` is the datagrams'.
     pub(crate) fn new(transport: Transport, payload_bytes: usize, cookie: u64) -> Self {
         let form = match (transport, payload_bytes) {
-            (Transport::Udp, _) => Form::Datagram { cookie },
+            (Transport::Udp | Transport::Serial, _) => Form::Datagram { cookie },
             (_, probe::HEADER_BYTES..) => Form::Checked,
             (_, short) => Form::Short {
                 bytes: short.min(4),

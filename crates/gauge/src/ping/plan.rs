@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tautline::Address;
+use tautline::{Address, Tls};
 
 use super::percentile::Point;
-use crate::plan::{PlacementPlan, PlanError, Transport};
+use crate::line::frame_bytes;
+use crate::plan::{PlacementPlan, PlanError, Transport, wire_time};
 use crate::wire::{DATAGRAM_LIMIT_BYTES, HEADER_BYTES, MESSAGE_LIMIT_BYTES};
 
 /// What one invocation of `ping` measures: every address with every size, one after the other.
@@ -45,6 +46,8 @@ pub struct PingPlan {
     pub load: Load,
     /// Options of every socket.
     pub socket: SocketPlan,
+    /// Whom to trust over TLS, and who we are there.
+    pub tls: Tls,
     /// Where threads run and how the machine is held.
     pub placement: PlacementPlan,
 }
@@ -133,6 +136,7 @@ impl Default for PingPlan {
             half_rtt: false,
             load: Load::None,
             socket: SocketPlan::default(),
+            tls: Tls::default(),
             placement: PlacementPlan::default(),
         }
     }
@@ -180,6 +184,8 @@ impl PingPlan {
             within("--load stream", streams as u64, 1, MOST_STREAMS)?;
         }
         self.check_socket_options()?;
+        self.check_lines()?;
+        self.check_load()?;
         let busy_poll = self.socket.busy_poll.unwrap_or_default();
         if busy_poll > MOST_BUSY_POLL {
             return refused("--so-busy-poll", "at most 1s".to_owned());
@@ -197,7 +203,8 @@ impl PingPlan {
         let counted = self.count.map(|count| {
             let ping_ns = match self.rate_hz {
                 Some(rate_hz) => self.connections as f64 * 1e9 / rate_hz,
-                None => (self.interval.as_nanos() as f64).max(PING_ESTIMATE_NS),
+                None => (self.interval.max(self.slowest_round_trip()).as_nanos() as f64)
+                    .max(PING_ESTIMATE_NS),
             };
             Duration::from_nanos((count as f64 * ping_ns).min(MOST_BOUND_NS) as u64)
         });
@@ -224,6 +231,77 @@ impl PingPlan {
         }
     }
 
+    /// On the wire, of the largest message over the slowest line.
+    fn slowest_round_trip(&self) -> Duration {
+        let bytes = frame_bytes(self.sizes.iter().copied().max().unwrap_or(0));
+        let each = self.addresses.iter().map(|address| match address {
+            Address::Serial(line) => wire_time(line, bytes).saturating_mul(2),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => {
+                Duration::ZERO
+            }
+        });
+        each.max().unwrap_or_default()
+    }
+
+    /// A line is slow, and there is one of it.
+    fn check_lines(&self) -> Result<(), PlanError> {
+        let lines = self.addresses.iter().filter_map(|address| match address {
+            Address::Serial(line) => Some((address, line)),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => {
+                None
+            }
+        });
+        let bytes = frame_bytes(self.sizes.iter().copied().max().unwrap_or(0));
+        for (address, line) in lines {
+            if self.connections > 1 {
+                let why = format!("{address} is one line, and has one connection");
+                return Err(PlanError::new("-P", why));
+            }
+            let round_trip = wire_time(line, bytes).saturating_mul(2);
+            if round_trip >= self.timeout {
+                return Err(PlanError::new(
+                    "--timeout",
+                    format!(
+                        "at {} baud the largest message is on the wire for {round_trip:.1?} there and back, \
+                         so every reply would be late; give it more, or send less by --size",
+                        line.baud
+                    ),
+                ));
+            }
+            if let Some(rate_hz) = self.rate_hz
+                && rate_hz * round_trip.as_secs_f64() / 2.0 > 1.0
+            {
+                let most = 2.0 / round_trip.as_secs_f64();
+                return Err(PlanError::new(
+                    "--rate",
+                    format!(
+                        "at {} baud {most:.1} such messages a second fill the line; ask for fewer",
+                        line.baud
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A load of streams is raw sockets beside those that are measured.
+    fn check_load(&self) -> Result<(), PlanError> {
+        let Load::Stream(_) = self.load else {
+            return Ok(());
+        };
+        let missing = self.addresses.iter().find(|address| match address {
+            Address::Tls { .. } | Address::Serial(_) => true,
+            Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => false,
+        });
+        match missing {
+            None => Ok(()),
+            Some(address) => {
+                let why = format!("it pours over plain sockets, which {address} is not");
+                Err(PlanError::new("--load stream", why))
+            }
+        }
+    }
+
     /// What a socket of an address does not have is refused, and not left out in silence.
     fn check_socket_options(&self) -> Result<(), PlanError> {
         let socket = &self.socket;
@@ -233,13 +311,28 @@ impl PingPlan {
             ("--interface", socket.interface.is_some(), Transport::Udp),
             ("--tos", socket.tos.is_some(), Transport::Udp),
             ("--congestion", socket.congestion.is_some(), Transport::Tcp),
+            (
+                "--sndbuf",
+                socket.send_buffer_bytes.is_some(),
+                Transport::Uds,
+            ),
+            (
+                "--rcvbuf",
+                socket.receive_buffer_bytes.is_some(),
+                Transport::Uds,
+            ),
+            ("--so-busy-poll", socket.busy_poll.is_some(), Transport::Uds),
         ];
         for (option, _, last) in given.into_iter().filter(|(_, given, _)| *given) {
             for address in &self.addresses {
                 let has = match transport_of(address) {
                     Transport::Tcp | Transport::Tls => true,
-                    Transport::Udp => last == Transport::Udp,
-                    Transport::Uds | Transport::Serial => false,
+                    Transport::Udp => last != Transport::Tcp,
+                    Transport::Uds => last == Transport::Uds,
+                    Transport::Serial => {
+                        let why = format!("{address} is a serial line, and no socket");
+                        return Err(PlanError::new(option, why));
+                    }
                 };
                 if !has {
                     return Err(PlanError::new(
@@ -267,15 +360,11 @@ impl PingPlan {
         for address in &self.addresses {
             let transport = transport_of(address);
             let (least, most) = match transport {
-                Transport::Udp => (HEADER_BYTES, DATAGRAM_LIMIT_BYTES),
-                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial
-                    if self.rate_hz.is_some() =>
-                {
+                Transport::Udp | Transport::Serial => (HEADER_BYTES, DATAGRAM_LIMIT_BYTES),
+                Transport::Tcp | Transport::Tls | Transport::Uds if self.rate_hz.is_some() => {
                     (LEAST_OPEN_LOOP_BYTES, MESSAGE_LIMIT_BYTES)
                 }
-                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-                    (1, MESSAGE_LIMIT_BYTES)
-                }
+                Transport::Tcp | Transport::Tls | Transport::Uds => (1, MESSAGE_LIMIT_BYTES),
             };
             for &size in &self.sizes {
                 if !(least..=most).contains(&size) {
@@ -391,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_defaults_can_be_measured() {
-        for address in [TCP, UDP, "uds://@a"] {
+        for address in [TCP, UDP, "uds://@a", "tls://h:1", "serial:///dev/ttyS0"] {
             plan(address).checked().unwrap();
         }
     }
@@ -432,6 +521,48 @@ mod tests {
         assert!(
             said.starts_with("--rate: with this --timeout 75000256 pings"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn a_line_has_one_connection_no_socket_and_the_time_that_it_takes() {
+        const LINE: &str = "serial:///dev/ttyS0?baud=9600";
+        plan(LINE).checked().unwrap();
+        let said = refusal(LINE, |plan| plan.sizes = vec![16]);
+        assert_eq!(said, "--size: 16 is not within 32 to 65507 over serial");
+        let said = refusal(LINE, |plan| plan.connections = 2);
+        assert_eq!(
+            said,
+            format!("-P: {LINE} is one line, and has one connection")
+        );
+        let said = refusal(LINE, |plan| plan.socket.send_buffer_bytes = Some(1));
+        assert_eq!(
+            said,
+            format!("--sndbuf: {LINE} is a serial line, and no socket")
+        );
+        let said = refusal(LINE, |plan| plan.sizes = vec![1_024]);
+        // 1,034 bytes of 10 bits, twice.
+        assert!(
+            said.starts_with("--timeout: at 9600 baud the largest message is on the wire for 2.2s"),
+            "{said}"
+        );
+        let said = refusal(LINE, |plan| plan.rate_hz = Some(100.0));
+        assert!(
+            said.starts_with("--rate: at 9600 baud 13.7 such messages"),
+            "{said}"
+        );
+        let mut counted = plan(LINE);
+        (counted.count, counted.duration) = (Some(100), None);
+        // 100 round trips of 70 bytes each way, and what every run needs.
+        assert_eq!(counted.checked().unwrap().duration_bound().as_secs(), 16);
+    }
+
+    #[test]
+    fn a_load_of_streams_is_refused_where_no_plain_socket_goes() {
+        let said = refusal("tls://h:1", |plan| plan.load = Load::Stream(1));
+        assert_eq!(
+            said,
+            "--load stream: it pours over plain sockets, which tls://h:1 is not"
         );
     }
 

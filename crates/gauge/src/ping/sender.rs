@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 use tautline::Address;
 
+use super::carrier::Carrier;
 use super::closed::{TICK, Until, closed_loop};
 use super::crew::block;
 use super::flow::{Flow, Tally};
@@ -141,14 +142,14 @@ impl Sender {
     ) -> Result<Self, PingError> {
         let stop = Stop::new(stop);
         let transport = transport_of(&plan.address);
-        if transport == Transport::Udp {
+        if !matches!(transport, Transport::Tcp | Transport::Uds) {
             let why = format!("{}: a sender speaks over tcp and uds", plan.address);
             return Err(PingError::setup(why));
         }
         let (socket, peer) = open(&plan.address, plan.payload_bytes, &plan.socket, own, &stop)?;
         let timeout_ns = plan.timeout.as_nanos() as u64;
-        let flow = Flow::new(
-            socket,
+        let mut flow = Flow::new(
+            Carrier::Socket(socket),
             transport,
             0,
             Message::new(transport, plan.payload_bytes, 0),
@@ -156,7 +157,7 @@ impl Sender {
             Outstanding::new(1, false, timeout_ns),
             timeout_ns,
         );
-        block(&flow, plan.timeout).map_err(PingError::setup)?;
+        block(&mut flow, plan.timeout).map_err(PingError::setup)?;
         let live = Arc::new(Live::new());
         let mut sender = Self {
             record: Record::new(false, Arc::clone(&live), None),

@@ -31,18 +31,22 @@ impl Targets {
         stop: &Stop<'_>,
     ) -> Result<Self, PingError> {
         let found = match address {
-            Address::Tcp { host, port } | Address::Udp { host, port } => {
-                look_up(address, host, *port, plan, stop)?
-            }
-            Address::Tls { .. } | Address::Serial(_) => {
-                return Err(refused(address, &io::ErrorKind::Unsupported.into()));
-            }
+            Address::Tcp { host, port }
+            | Address::Tls { host, port }
+            | Address::Udp { host, port } => look_up(address, host, *port, plan, stop)?,
+            // A port is opened by its path, and nobody is looked up.
+            Address::Serial(_) => Vec::new(),
             Address::Uds(name) => vec![unix(name).map_err(|cause| refused(address, &cause))?],
         };
         Ok(Self {
             address: address.clone(),
             found,
         })
+    }
+
+    /// Whom.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// A connected socket that blocks, and what is known of its path.
@@ -59,7 +63,9 @@ impl Targets {
                 Err(why) => first = first.or(Some(why)),
             }
         }
-        Err(first.expect("there is at least one target"))
+        // Of a serial line there is none: it has no sockets.
+        let none = || refused(&self.address, &io::ErrorKind::Unsupported.into());
+        Err(first.unwrap_or_else(none))
     }
 }
 
@@ -160,7 +166,7 @@ fn set_options(
     if let Some(bind) = plan.bind {
         step("--bind", &bind, socket.bind(&bind.into()))?;
     }
-    if transport == Transport::Tcp {
+    if transport.is_over_tcp() {
         step("TCP_NODELAY", &"on", socket.set_tcp_nodelay(true))?;
         if let Some(name) = &plan.congestion {
             step(
@@ -230,7 +236,7 @@ fn read_options(
             effective.map(|name| String::from_utf8_lossy(&name).into_owned()),
         ));
     }
-    if transport == Transport::Tcp {
+    if transport.is_over_tcp() {
         let nodelay = socket.tcp_nodelay().ok();
         options.push(option(
             "nodelay",
@@ -248,7 +254,7 @@ fn read_options(
 
 /// TCP_INFO of a connection; `None` on other sockets.
 pub(crate) fn tcp_state(socket: &Socket, transport: Transport) -> Option<TcpState> {
-    if transport != Transport::Tcp {
+    if !transport.is_over_tcp() {
         return None;
     }
     let info = sys::socket::tcp_info(socket.as_fd()).ok()?;

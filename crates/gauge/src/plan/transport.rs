@@ -47,6 +47,23 @@ impl Transport {
         }
     }
 
+    /// Whether `serve` and its clients speak in datagrams there: each message stands for itself, and may
+    /// be lost. A serial line does lose bytes, and nobody sees a client come or go.
+    pub const fn speaks_datagrams(self) -> bool {
+        match self {
+            Self::Udp | Self::Serial => true,
+            Self::Tcp | Self::Tls | Self::Uds => false,
+        }
+    }
+
+    /// Whether a connection of TCP carries it.
+    pub const fn is_over_tcp(self) -> bool {
+        match self {
+            Self::Tcp | Self::Tls => true,
+            Self::Udp | Self::Uds | Self::Serial => false,
+        }
+    }
+
     /// Bytes that the framing adds to each payload: the 4-byte prefix on byte streams.
     pub fn overhead_bytes(self) -> usize {
         match self {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::Medium;
 use super::histogram::Histogram;
 use crate::moments::Coincidence;
 
@@ -15,7 +16,7 @@ use crate::moments::Coincidence;
 pub struct PingCell {
     /// As it was asked for.
     pub address: String,
-    /// `tcp`, `udp` or `uds`.
+    /// `tcp`, `tls`, `udp`, `uds` or `serial`.
     pub transport: String,
     /// Bytes of a message, all of it.
     pub payload_bytes: usize,
@@ -83,6 +84,9 @@ pub struct PingCell {
     pub each_thread: Vec<ThreadCell>,
     /// The way there.
     pub path: Path,
+    /// What it went over, where that is more than a socket.
+    #[serde(flatten)]
+    pub medium: Medium,
     /// Samples that `--samples` had to leave out because the file took them too slowly.
     pub samples_left_out: u64,
     /// What ended the cell, when something did.

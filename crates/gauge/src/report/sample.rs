@@ -111,6 +111,7 @@ pub(crate) fn media_report() -> Report {
         tls: Some(TlsRecord {
             version: "TLS 1.3".to_owned(),
             cipher_suite: "TLS_AES_256_GCM_SHA384".to_owned(),
+            ..TlsRecord::default()
         }),
         ..Medium::default()
     };
@@ -189,6 +190,7 @@ pub(crate) fn stream_report() -> Report {
             accepted: 100_000,
             written: 99_000,
         }],
+        medium: Medium::default(),
         error: None,
     }];
     report
@@ -340,6 +342,7 @@ fn closed_cell() -> ping::PingCell {
             }),
         }],
         each_thread: vec![thread(0), thread(1)],
+        medium: Medium::default(),
         path: ping::Path {
             local: Some("127.0.0.1:40112".to_owned()),
             remote: Some("127.0.0.1:6001".to_owned()),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tautline::QueueDelay;
 
-use super::Percentile;
+use super::{Medium, Percentile};
 
 /// A one-way stream to one address with one payload.
 ///
@@ -12,7 +12,7 @@ use super::Percentile;
 pub struct StreamRow {
     /// As it was asked for.
     pub address: String,
-    /// `tcp`, `udp` or `uds`.
+    /// `tcp`, `tls`, `udp`, `uds` or `serial`.
     pub transport: String,
     /// `reliable`, `besteffort` or `keeplatest`.
     pub strategy: String,
@@ -70,6 +70,9 @@ pub struct StreamRow {
     /// Seconds of the stream, or more than seconds where it was long.
     #[serde(default)]
     pub slices: Vec<StreamSlice>,
+    /// What it went over, where that is more than a socket.
+    #[serde(flatten)]
+    pub medium: Medium,
     /// What broke it off.
     pub error: Option<String>,
 }

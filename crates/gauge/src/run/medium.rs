@@ -48,6 +48,7 @@ impl Site {
         let found = TlsRecord {
             version: secured.version.to_string(),
             cipher_suite: secured.cipher_suite,
+            ..TlsRecord::default()
         };
         self.agreed.on(found, "the library")
     }
@@ -100,6 +101,7 @@ mod tests {
         TlsRecord {
             version: "TLS 1.3".to_owned(),
             cipher_suite: cipher_suite.to_owned(),
+            ..TlsRecord::default()
         }
     }
 

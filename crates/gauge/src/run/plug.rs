@@ -4,14 +4,15 @@
 //! its modem lines do not drop between blocks, and its settings stay. The sides open it beside that, each
 //! for its block alone: two readers would each get a part of the bytes.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use tautline::{Address, DirectLink, LinkOptions, SerialLine};
 
+use crate::line;
 use crate::plan::wire_time;
 use crate::sys;
 
@@ -53,15 +54,14 @@ impl Plug {
             sys::descriptor::flock_exclusive(held.as_fd())
                 .map_err(|cause| failed("somebody else has it: lock", cause))?;
         }
-        let device = held.metadata().map_err(|cause| failed("stat", cause))?;
         Ok(Self {
             in_turn: SerialLine {
                 exclusive: false,
                 ..asked.clone()
             },
             effective,
-            is_pseudo: PSEUDO_TERMINALS.contains(&libc::major(device.rdev())),
-            latency_timer_ms: latency_timer_ms(Path::new("/sys"), &asked.path),
+            is_pseudo: line::is_pseudo(&asked.path),
+            latency_timer_ms: line::latency_timer_ms(Path::new("/sys"), &asked.path),
             _held: held,
         })
     }
@@ -92,37 +92,5 @@ impl Plug {
 
     pub(crate) fn latency_timer_ms(&self) -> Option<u64> {
         self.latency_timer_ms
-    }
-}
-
-/// How long the driver of a USB adapter gathers bytes, where it says so.
-fn latency_timer_ms(sys: &Path, port: &Path) -> Option<u64> {
-    let device = fs::canonicalize(port).ok()?;
-    let timer = sys
-        .join("class/tty")
-        .join(device.file_name()?)
-        .join("device/latency_timer");
-    fs::read_to_string(timer).ok()?.trim().parse().ok()
-}
-
-/// Majors of the slaves of Unix98 pseudo-terminals (include/uapi/linux/major.h).
-const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latency_timer_is_found_behind_a_link_to_the_device() {
-        let folder = tempfile::tempdir().unwrap();
-        let port = folder.path().join("ttyUSB7");
-        fs::write(&port, "").unwrap();
-        let by_id = folder.path().join("usb-FTDI-if00");
-        std::os::unix::fs::symlink(&port, &by_id).unwrap();
-        let device = folder.path().join("class/tty/ttyUSB7/device");
-        fs::create_dir_all(&device).unwrap();
-        assert_eq!(latency_timer_ms(folder.path(), &by_id), None);
-        fs::write(device.join("latency_timer"), "16\n").unwrap();
-        assert_eq!(latency_timer_ms(folder.path(), &by_id), Some(16));
     }
 }

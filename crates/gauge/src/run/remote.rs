@@ -11,7 +11,7 @@ use crate::control::End;
 use crate::environment::Environment;
 use crate::handshake::direct::DirectLine;
 use crate::handshake::socket::SocketLine;
-use crate::handshake::{Agreed, MEETING_LIMIT, hello, shake_hands};
+use crate::handshake::{AGAIN, Agreed, MEETING_LIMIT, hello, shake_hands};
 use crate::ping::socket::Targets;
 use crate::ping::{SocketPlan, Stop, transport_of};
 use crate::plan::{Plan, Transport};
@@ -129,7 +129,11 @@ impl Remote {
         let hello = self.hello(site, Mode::Echo);
         let until = Instant::now() + MEETING_LIMIT;
         let agreed = shake_hands(
-            &mut DirectLine { link, stop },
+            &mut DirectLine {
+                link,
+                stop,
+                patience: AGAIN,
+            },
             site.transport,
             &hello,
             until,

@@ -27,6 +27,8 @@ pub(super) struct Clients {
     roster: Mutex<Roster>,
     changed: Condvar,
     stopping: AtomicBool,
+    /// Newcomers in the handshake of TLS.
+    shaking_hands: AtomicUsize,
     totals: Totals,
 }
 
@@ -88,6 +90,7 @@ impl Clients {
             roster: Mutex::default(),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
+            shaking_hands: AtomicUsize::new(0),
             totals: Totals::default(),
         }
     }
@@ -146,6 +149,15 @@ impl Clients {
             .stack_size(STACK_BYTES)
             .spawn(move || work(&present.0))
             .map(drop)
+    }
+
+    /// Leave for one more handshake, until it is dropped; `None` when as many are under way as there may
+    /// be clients.
+    pub(super) fn shake_hands(self: &Arc<Self>) -> Option<ShakingHands> {
+        let limit = self.plan.limits.clients;
+        let before = self.shaking_hands.fetch_add(1, Ordering::Relaxed);
+        let shaking = ShakingHands(Arc::clone(self));
+        (before < limit).then_some(shaking)
     }
 
     /// Enters a client; `None` if not even a refusal can be spent on it.
@@ -263,6 +275,16 @@ impl Clients {
     fn roster(&self) -> MutexGuard<'_, Roster> {
         // Every change of it is whole before anything could panic.
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A newcomer in its handshake.
+#[derive(Debug)]
+pub(super) struct ShakingHands(Arc<Clients>);
+
+impl Drop for ShakingHands {
+    fn drop(&mut self) {
+        self.0.shaking_hands.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -43,6 +43,9 @@ fn parse(bytes: &[u8]) -> Result<Option<Beginning>, String> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
     };
+    if wire::is_tls(length) {
+        return Err("it speaks TLS, and this address does not".to_owned());
+    }
     let length = u32::from_be_bytes(*length) as usize;
     if length > HELLO_LIMIT_BYTES {
         return Err(format!(
@@ -133,6 +136,10 @@ mod tests {
         let why = parse(b"GET / HTTP/1.1\r\n").unwrap_err();
         assert!(why.contains("a length of 1195725856 bytes"), "{why}");
         assert!(parse(&[0xff; 4]).is_err());
+        assert_eq!(
+            parse(&[0x16, 3, 1, 2]),
+            Err("it speaks TLS, and this address does not".to_owned())
+        );
         assert_eq!(
             parse(&[0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8]),
             Err("it does not speak the protocol of `tautline serve`".to_owned())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline::Address;
+use tautline::{Address, ClientCertificates, Tls};
 
 use super::allow::Network;
 use crate::plan::PlacementPlan;
@@ -10,10 +10,14 @@ use crate::plan::PlacementPlan;
 /// What to serve, where, and for whom.
 #[derive(Debug, Clone)]
 pub struct ServePlan {
-    /// Where: `tcp`, `udp` and `uds`. Default: tcp and udp on every address of the machine, port 6001.
+    /// Where: `tcp`, `tls`, `udp`, `uds` and `serial`. Default: tcp and udp on every address of the machine, port 6001.
     pub addresses: Vec<Address>,
-    /// Who may: networks over tcp and udp; a Unix socket has its file's mode. Default: everybody.
+    /// Who may: networks over tcp, tls and udp; a Unix socket has its file's mode. Default: everybody.
     pub allow: Vec<Network>,
+    /// Who we are over TLS, and whose clients are let in. An address of TLS needs an identity.
+    pub tls: Tls,
+    /// Whether TLS clients have to show a certificate. Default: they do not.
+    pub client_certificates: ClientCertificates,
     /// Ends when the first client and whoever came meanwhile have left. Default: never.
     pub once: bool,
     /// Holds each reply exactly so long. Default: not at all.
@@ -49,6 +53,8 @@ impl Default for ServePlan {
         Self {
             addresses: Vec::new(),
             allow: Vec::new(),
+            tls: Tls::default(),
+            client_certificates: ClientCertificates::None,
             once: false,
             reply_delay: Duration::ZERO,
             spin: Duration::ZERO,

@@ -6,6 +6,7 @@ use std::thread;
 
 use tautline::{Address, DirectListener};
 
+use super::serial::SerialPort;
 use super::udp::UdpSocket;
 use super::{ServeError, ServePlan, stream};
 use crate::placement::{PlacementError, Register, Seat, Seats};
@@ -57,17 +58,26 @@ pub(super) fn try_seats(
     }
 }
 
-pub(super) type Listening = (Vec<DirectListener>, Vec<Arc<UdpSocket>>);
+/// What is listened on.
+#[derive(Debug, Default)]
+pub(super) struct Listening {
+    pub(super) streams: Vec<DirectListener>,
+    pub(super) sockets: Vec<Arc<UdpSocket>>,
+    pub(super) lines: Vec<SerialPort>,
+}
 
 pub(super) fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
-    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+    let mut listening = Listening::default();
     let mut listen_on = |address: &Address| -> Result<(), ServeError> {
         match address {
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
-                let options = stream::options(plan.spin);
-                listeners.push(DirectListener::bind(address, options)?);
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
+                let options = stream::options(plan, address);
+                listening
+                    .streams
+                    .push(DirectListener::bind_with(address, &options)?);
             }
-            Address::Udp { .. } => sockets.push(Arc::new(UdpSocket::bind(address)?)),
+            Address::Udp { .. } => listening.sockets.push(Arc::new(UdpSocket::bind(address)?)),
+            Address::Serial(_) => listening.lines.push(SerialPort::open(address)?),
         }
         Ok(())
     };
@@ -82,7 +92,7 @@ pub(super) fn listen(plan: &ServePlan) -> Result<Listening, ServeError> {
             }
         }
     }
-    Ok((listeners, sockets))
+    Ok(listening)
 }
 
 fn everywhere_tcp(host: &str) -> Address {

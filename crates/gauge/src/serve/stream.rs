@@ -6,28 +6,43 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tautline::{Address, DirectLink, DirectListener, ErrorKind, LinkOptions};
+use tautline::{
+    Address, DirectLink, DirectListener, ErrorKind, LinkOptions, Newcomer, ServerOptions, Tls,
+};
 
 use super::clients::{Client, Clients};
 use super::echo::{self, Echo};
 use super::hello::{self, Beginning};
-use super::sink;
+use super::{ServePlan, sink};
+use crate::secured;
 use crate::wire::{MESSAGE_LIMIT_BYTES, Mode};
 
 /// Raw: what comes is handed out as it came.
-pub(super) fn options(spin: Duration) -> LinkOptions {
-    LinkOptions {
-        spin,
-        ..LinkOptions::default()
+pub(super) fn options(plan: &ServePlan, address: &Address) -> ServerOptions {
+    let is_tls = matches!(address, Address::Tls { .. });
+    let mut options = ServerOptions {
+        link: LinkOptions {
+            spin: plan.spin,
+            ..LinkOptions::default()
+        },
+        ..ServerOptions::default()
+    };
+    if is_tls {
+        options.link.tls = Tls {
+            handshake_timeout: plan.limits.hello.min(HANDSHAKE_LIMIT),
+            ..plan.tls.clone()
+        };
+        options.client_certificates = plan.client_certificates;
     }
+    options
 }
 
 /// Accepts until the responder is stopped.
 pub(super) fn accept(mut listener: DirectListener, clients: &Arc<Clients>) {
     while !clients.is_stopping() {
-        match listener.accept(Some(Instant::now() + LOOK)) {
+        match listener.accept_newcomer(Some(Instant::now() + LOOK)) {
             Ok(_) if clients.is_stopping() => {}
-            Ok(link) => receive(link, clients),
+            Ok(newcomer) => receive(newcomer, clients),
             Err(error) if error.kind() == ErrorKind::TimedOut => {}
             Err(error) => {
                 // Out of descriptors, most likely: it passes when somebody leaves.
@@ -41,7 +56,15 @@ pub(super) fn accept(mut listener: DirectListener, clients: &Arc<Clients>) {
 /// Wakes a thread that accepts there: it looks by itself only once a second.
 pub(super) fn wake(address: &Address) {
     match address {
-        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
+        // A connection is enough: whoever wakes up looks first whether it is to end.
+        Address::Tls { host, port } => {
+            let plain = Address::Tcp {
+                host: host.clone(),
+                port: *port,
+            };
+            wake(&plain);
+        }
+        Address::Tcp { .. } | Address::Uds(_) => {
             let options = LinkOptions {
                 connect_timeout: LOOK,
                 ..LinkOptions::default()
@@ -53,40 +76,79 @@ pub(super) fn wake(address: &Address) {
     }
 }
 
-/// Gives a new client its thread.
-fn receive(link: DirectLink, clients: &Arc<Clients>) {
-    let address = link.peer_address();
+/// Gives a new client its thread. Over TLS it shakes hands there: that takes as long as the client wants,
+/// up to a limit, and nobody else waits for it.
+fn receive(newcomer: Newcomer, clients: &Arc<Clients>) {
+    let address = newcomer.peer_address();
     let ip = address.as_ref().and_then(ip_of);
     let allowed = ip.is_none_or(|ip| clients.allows(ip));
-    let peer = address.map_or_else(
-        || {
-            link.local_address()
-                .map_or_else(|| "a client".to_owned(), |at| format!("a client of {at}"))
-        },
-        |address| address.to_string(),
-    );
-    let Some(client) = clients.enter(link.closer(), peer.clone(), allowed) else {
-        clients.totals().refused.fetch_add(1, Ordering::Relaxed);
-        clients
-            .notices()
-            .say(|| format!("refused {peer}: far too many clients"));
-        return;
+    let shakes_hands = matches!(address, Some(Address::Tls { .. }));
+    let named = address.map(|address| address.to_string());
+    let peer = named.clone().unwrap_or_else(|| "a client".to_owned());
+    let outcome = if shakes_hands {
+        let Some(shaking) = clients.shake_hands() else {
+            return refuse(&peer, "too many clients in the TLS handshake", clients);
+        };
+        clients.spawn("serve-client", move |clients| {
+            let opened = newcomer.open();
+            drop(shaking);
+            match opened {
+                Ok(link) => serve(link, named, allowed, clients),
+                Err(_) if clients.is_stopping() => {}
+                Err(error) => refuse(&peer, &secured::in_options(&error.to_string()), clients),
+            }
+        })
+    } else {
+        let link = match newcomer.open() {
+            Ok(link) => link,
+            Err(error) => return refuse(&peer, &error.to_string(), clients),
+        };
+        let Some(entered) = enter(&link, named, allowed, clients) else {
+            return;
+        };
+        clients.spawn("serve-client", move |clients| {
+            clients.sit_down();
+            converse(link, &entered.client, allowed, clients);
+        })
     };
-    let entered = Entered {
-        client,
-        clients: Arc::clone(clients),
-    };
-    let started = clients.spawn("serve-client", move |clients| {
+    if let Err(error) = outcome {
+        refuse("a client", &format!("start a thread: {error}"), clients);
+    }
+}
+
+/// A client that has shaken hands, on its own thread.
+fn serve(link: DirectLink, named: Option<String>, allowed: bool, clients: &Arc<Clients>) {
+    if let Some(entered) = enter(&link, named, allowed, clients) {
         clients.sit_down();
         converse(link, &entered.client, allowed, clients);
-        drop(entered);
-    });
-    if let Err(error) = started {
-        clients.totals().refused.fetch_add(1, Ordering::Relaxed);
-        clients
-            .notices()
-            .say(|| format!("refused {peer}: start a thread: {error}"));
     }
+}
+
+/// Enters a client on the roster, if there is room for as much as a refusal.
+fn enter(
+    link: &DirectLink,
+    named: Option<String>,
+    allowed: bool,
+    clients: &Arc<Clients>,
+) -> Option<Entered> {
+    let peer = named.unwrap_or_else(|| {
+        link.local_address()
+            .map_or_else(|| "a client".to_owned(), |at| format!("a client of {at}"))
+    });
+    let Some(client) = clients.enter(link.closer(), peer.clone(), allowed) else {
+        refuse(&peer, "far too many clients", clients);
+        return None;
+    };
+    Some(Entered {
+        client,
+        clients: Arc::clone(clients),
+    })
+}
+
+/// Says here why a client is not served; there is no way to tell it.
+fn refuse(peer: &str, why: &str, clients: &Clients) {
+    clients.totals().refused.fetch_add(1, Ordering::Relaxed);
+    clients.notices().say(|| format!("refused {peer}: {why}"));
 }
 
 /// A client on the roster, until this is dropped.
@@ -216,6 +278,9 @@ fn ip_of(address: &Address) -> Option<IpAddr> {
 /// Between two looks of a thread that accepts whether it is to end; and how long somebody who is
 /// turned away is given to read why.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Most that a handshake may take, whatever a hello may: stopping waits for those that are under way.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Before the next try when the system is short of something.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);

@@ -14,8 +14,10 @@ use super::row::Found;
 use super::{Onlooker, StreamPlan};
 use crate::clock::now_ns;
 use crate::handshake::hello;
+use crate::line;
 use crate::placement::{Register, Seat};
 use crate::report::stream::StreamRow;
+use crate::report::{Medium, TlsRecord};
 use crate::run::BenchError;
 use crate::wire::{Mode, PeerRecord};
 
@@ -82,6 +84,7 @@ impl Cell<'_> {
                 address: self.address,
                 strategy: self.plan.strategy,
                 max_queue_delay: self.plan.max_queue_delay,
+                tls: &self.plan.tls,
                 hello: &hello,
                 seat: self.seat,
                 register: self.register,
@@ -92,6 +95,7 @@ impl Cell<'_> {
         live.written_before
             .store(before.written.messages, Ordering::Relaxed);
         *live.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.link.clone());
+        let medium = self.medium(&peer);
         let (produced, sent) = self.produce(&peer, live);
         let flushed = sent.and_then(|()| self.flush(&peer));
         // The account is taken before the question, which is no part of the stream.
@@ -101,6 +105,7 @@ impl Cell<'_> {
         peer.link.abort();
         let row = StreamRow::new(&Found {
             cell: self,
+            medium,
             produced,
             before: &before,
             sending: &sending,
@@ -108,6 +113,25 @@ impl Cell<'_> {
             error: counts.as_ref().err().cloned(),
         });
         Ok((row, peer.record))
+    }
+
+    /// What it went over.
+    fn medium(&self, peer: &Peer<'_>) -> Medium {
+        match self.address {
+            Address::Serial(line) => line::medium(line, self.payload_bytes),
+            Address::Tls { .. } => {
+                let handshake = peer.link.statistics().tls.map(|tls| tls.handshake_time);
+                let verification = self.plan.tls.verification;
+                Medium {
+                    tls: peer
+                        .link
+                        .secured()
+                        .map(|secured| TlsRecord::of_client(&secured, verification, handshake)),
+                    ..Medium::default()
+                }
+            }
+            Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => Medium::default(),
+        }
     }
 
     /// Sends for the plan's time. What was counted stands whatever broke.

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tautline::{Address, Framing, IoThread, Link, LinkOptions, Strategy};
+use tautline::{Address, ErrorKind, Framing, IoThread, Link, LinkOptions, Strategy, Tls};
 
 use crate::handshake::link::{Ears, LinkLine};
-use crate::handshake::{COUNTS_LIMIT, MEETING_LIMIT, ask_counts, shake_hands};
+use crate::handshake::{AGAIN, COUNTS_LIMIT, Line as _, MEETING_LIMIT, ask_counts, shake_hands};
+use crate::line;
 use crate::ping::transport_of;
 use crate::placement::{Register, Seat};
 use crate::plan::Transport;
 use crate::run::BenchError;
+use crate::secured::in_options;
 use crate::stamp::Stamp;
 use crate::wire::{Counts, Hello, PeerRecord};
 
@@ -33,6 +35,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) address: &'a Address,
     pub(crate) strategy: Strategy,
     pub(crate) max_queue_delay: Option<Duration>,
+    pub(crate) tls: &'a Tls,
     pub(crate) hello: &'a Hello,
     pub(crate) seat: Seat,
     pub(crate) register: &'a Arc<Register>,
@@ -49,25 +52,38 @@ impl<'a> Peer<'a> {
         let transport = transport_of(address);
         let options = LinkOptions {
             framing: match transport {
-                Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
-                    Framing::length_prefix()
-                }
+                Transport::Tcp | Transport::Tls | Transport::Uds => Framing::length_prefix(),
                 Transport::Udp => Framing::Raw,
+                Transport::Serial => Framing::cobs(),
+            },
+            tls: match transport {
+                Transport::Tls => beginning.tls.clone(),
+                Transport::Tcp | Transport::Udp | Transport::Uds | Transport::Serial => {
+                    Tls::default()
+                }
             },
             strategy: beginning.strategy,
             max_queue_delay: beginning.max_queue_delay,
+            queue_limit_bytes: match address {
+                Address::Serial(line) => line::queue_bytes(line, hello.message_bytes as usize),
+                Address::Tcp { .. }
+                | Address::Tls { .. }
+                | Address::Udp { .. }
+                | Address::Uds(_) => LinkOptions::default().queue_limit_bytes,
+            },
             ..LinkOptions::default()
         };
         let message_bytes = hello.message_bytes as usize;
         let (ears, said) = Ears::new(beginning.seat, beginning.register, message_bytes);
         let link = io
             .connect(address, options, ears)
-            .map_err(BenchError::setup)?;
-        link.wait_open(MEETING_LIMIT).map_err(BenchError::setup)?;
-        let mut line = LinkLine::new(link.clone(), said, stop);
-        let until = Instant::now() + MEETING_LIMIT;
+            .map_err(|error| in_words(address, &error))?;
+        let mut line = LinkLine::new(link.clone(), said, stop).with_patience(patience_at(address));
+        link.wait_open(MEETING_LIMIT)
+            .map_err(|error| in_words(address, &error))?;
+        let until = Instant::now() + MEETING_LIMIT.max(line.patience() * TRIES);
         let agreed = shake_hands(&mut line, transport, hello, until)
-            .map_err(|why| BenchError::setup(format!("{address}: {why}")))?;
+            .map_err(|why| BenchError::setup(in_options(&format!("{address}: {why}"))))?;
         Ok(Self {
             link,
             record: agreed.peer,
@@ -85,8 +101,8 @@ impl<'a> Peer<'a> {
     /// Why it cannot be known.
     pub(crate) fn counts(&mut self) -> Result<Counts, String> {
         let limit = match self.transport {
-            Transport::Udp => MEETING_LIMIT,
-            Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial => {
+            Transport::Udp | Transport::Serial => MEETING_LIMIT.max(self.line.patience() * TRIES),
+            Transport::Tcp | Transport::Tls | Transport::Uds => {
                 self.link.finish();
                 COUNTS_LIMIT
             }
@@ -106,3 +122,22 @@ impl<'a> Peer<'a> {
         self.line.why_lost()
     }
 }
+
+fn patience_at(address: &Address) -> Duration {
+    match address {
+        Address::Serial(line) => line::patience(line),
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => AGAIN,
+    }
+}
+
+fn in_words(address: &Address, error: &tautline::Error) -> BenchError {
+    let words = in_options(&error.to_string());
+    BenchError::setup(match error.kind() {
+        // It names the option, and not the address.
+        ErrorKind::InvalidOption => format!("{address}: {words}"),
+        _ => words,
+    })
+}
+
+/// A line loses bytes: a question is asked so often.
+const TRIES: u32 = 6;

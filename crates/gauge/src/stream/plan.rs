@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tautline::{Address, Strategy};
+use tautline::{Address, Strategy, Tls};
 
+use crate::line;
 use crate::plan::{
     DATAGRAM_PAYLOAD_LIMIT_BYTES, PAYLOAD_LEAST_BYTES, PlacementPlan, PlanError,
     STREAM_PAYLOAD_LIMIT_BYTES,
@@ -25,6 +26,8 @@ pub struct StreamPlan {
     pub rate_hz: Option<f64>,
     /// How long messages are sent in each cell.
     pub duration: Duration,
+    /// Whom to trust over TLS, and who we are there.
+    pub tls: Tls,
     /// Where threads run and how the machine is held.
     pub placement: PlacementPlan,
 }
@@ -38,6 +41,7 @@ impl Default for StreamPlan {
             max_queue_delay: None,
             rate_hz: None,
             duration: Duration::from_secs(10),
+            tls: Tls::default(),
             placement: PlacementPlan::default(),
         }
     }
@@ -85,19 +89,25 @@ impl StreamPlan {
     /// How long it takes at most when nothing goes wrong.
     #[must_use]
     pub fn duration_bound(&self) -> Duration {
-        let cells = (self.addresses.len() * self.sizes.len()) as u32;
-        self.duration
-            .saturating_add(CELL_OVERHEAD)
-            .saturating_mul(cells)
+        let each = self.addresses.iter().map(|address| match address {
+            Address::Serial(line) => CELL_OVERHEAD + 6 * line::patience(line),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Udp { .. } | Address::Uds(_) => {
+                CELL_OVERHEAD
+            }
+        });
+        let cells = each
+            .map(|overhead| self.duration.saturating_add(overhead))
+            .fold(Duration::ZERO, Duration::saturating_add);
+        cells.saturating_mul(self.sizes.len() as u32)
     }
 }
 
 fn check_size(address: &Address, size: usize) -> Result<(), PlanError> {
     let (least, most) = match address {
-        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) | Address::Serial(_) => {
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Uds(_) => {
             (PAYLOAD_LEAST_BYTES, STREAM_PAYLOAD_LIMIT_BYTES)
         }
-        Address::Udp { .. } => (HEADER_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES),
+        Address::Udp { .. } | Address::Serial(_) => (HEADER_BYTES, DATAGRAM_PAYLOAD_LIMIT_BYTES),
     };
     if (least..=most).contains(&size) {
         return Ok(());
@@ -141,6 +151,11 @@ mod tests {
         assert_eq!(
             refused("udp://h:1", 31),
             "--size: 31 is not within 32 to 65507, as over udp"
+        );
+        assert!(checked("tls://h:1", 16, None).is_ok());
+        assert_eq!(
+            refused("serial:///dev/ttyS0", 31),
+            "--size: 31 is not within 32 to 65507, as over serial"
         );
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tautline::SendStatistics;
 
 use super::cell::{Cell, Produced};
+use crate::report::Medium;
 use crate::report::stream::{QueueDelayRow, StreamRow};
 use crate::wire::Counts;
 
@@ -14,6 +15,7 @@ pub(super) struct Found<'a> {
     pub(super) produced: Produced,
     pub(super) before: &'a SendStatistics,
     pub(super) sending: &'a SendStatistics,
+    pub(super) medium: Medium,
     pub(super) counts: Option<&'a Counts>,
     pub(super) error: Option<String>,
 }
@@ -26,6 +28,7 @@ impl StreamRow {
             before,
             sending,
             counts,
+            ref medium,
             ref error,
         } = *found;
         let payload_bytes = cell.payload_bytes;
@@ -78,6 +81,7 @@ impl StreamRow {
             accounting_closes: sending.closes(),
             // Whoever looked on has them.
             slices: Vec::new(),
+            medium: medium.clone(),
             error: error.clone(),
         }
     }

@@ -81,6 +81,12 @@ impl Socket {
         }
     }
 
+    /// A connected stream socket that somebody else made.
+    pub(crate) fn adopt(fd: OwnedFd, address: &Address) -> io::Result<Self> {
+        SockRef::from(&fd).set_nonblocking(true)?;
+        Ok(Self::new(fd, Kind::of(address)))
+    }
+
     /// A serial line that was opened and set.
     #[cfg(feature = "serial")]
     pub(super) fn of_line(fd: OwnedFd, tty: Tty) -> Self {

@@ -14,6 +14,7 @@ use super::{Cell, Found, Opened, Watched};
 use crate::environment::{Doubt, Severity};
 use crate::moments::Moments;
 use crate::report::ping::{LinearHistogram, PingCell, SlowMoment, TcpState, ThreadCell};
+use crate::secured;
 
 impl Cell<'_> {
     pub(super) fn assemble(&self, opened: Opened, watched: Watched) -> Found {
@@ -31,7 +32,10 @@ impl Cell<'_> {
         let fates = Fates::of(&tally, in_flight, arrived(&shares));
         let transport = transport_of(self.address);
         let mut path = opened.path;
-        path.tcp_after = tcp_state(&shares[0].flows[0].socket, transport);
+        path.tcp_after = shares[0].flows[0]
+            .carrier
+            .socket()
+            .and_then(|socket| tcp_state(socket, transport));
         path.retransmits = retransmitted(&shares, &path.tcp_before);
         let each_thread = shares
             .iter()
@@ -104,11 +108,14 @@ impl Cell<'_> {
                 .collect(),
             each_thread,
             path,
+            medium: opened.medium,
             samples_left_out,
             error: shares.iter_mut().find_map(|share| share.broken.take()),
         };
+        let mut doubts = doubts(&cell);
+        doubts.extend(secured::doubt(&cell.address, &cell.medium));
         Found {
-            doubts: doubts(&cell),
+            doubts,
             cell,
             peer: opened.peer,
         }
@@ -178,10 +185,9 @@ fn doubts(cell: &PingCell) -> Vec<Doubt> {
 /// On all connections since they were opened: before the run they had sent a handshake.
 fn retransmitted(shares: &[Share], before: &Option<TcpState>) -> Option<u64> {
     let handshake = before.as_ref()?.retransmits;
-    let each = shares
-        .iter()
-        .flat_map(|share| &share.flows)
-        .map(|flow| tcp_state(&flow.socket, flow.transport).map(|state| state.retransmits));
+    let each = shares.iter().flat_map(|share| &share.flows).map(|flow| {
+        tcp_state(flow.carrier.socket()?, flow.transport).map(|state| state.retransmits)
+    });
     let all: u64 = each.sum::<Option<u64>>()?;
     Some(all.saturating_sub(handshake))
 }

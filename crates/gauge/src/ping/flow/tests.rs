@@ -1,5 +1,6 @@
 //! What a flow makes of a peer that leaves no room.
 
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ fn flow() -> (Flow, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let flow = Flow::new(
-        Socket::from(OwnedFd::from(ours)),
+        Carrier::Socket(OwnedFd::from(ours).into()),
         Transport::Uds,
         0,
         Message::new(Transport::Uds, 16 << 20, 0),

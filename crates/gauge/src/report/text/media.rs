@@ -28,6 +28,38 @@ pub(crate) fn of_strategy(report: &Report) -> Vec<String> {
     of_rows(rows.map(|row| (&*row.transport, &row.medium)))
 }
 
+/// Below the way of a client to its server: how it is secured, or what line it is.
+pub(super) fn of_way(medium: &Medium, section: &mut Section) {
+    if let Some(tls) = &medium.tls {
+        let mut words = format!(
+            "  TLS by rustls in this process: {}, {}",
+            tls.version, tls.cipher_suite
+        );
+        if tls.handshake_ns.is_some() {
+            let _ = write!(words, ", handshake {} us", micros(tls.handshake_ns));
+        }
+        words.push_str(match tls.verified {
+            Some(false) => "; the certificate was NOT CHECKED (--insecure)",
+            Some(true) | None => "; the certificate was checked",
+        });
+        section.words(words, "    ");
+        if let Some(fingerprint) = tls
+            .certificate_sha256
+            .as_ref()
+            .filter(|_| tls.verified == Some(false))
+        {
+            section.words("  its SHA-256 is", "    ");
+            section.words(format!("  {fingerprint}"), "    ");
+        }
+    }
+    if let Some(port) = &medium.port {
+        section.words(format!("  line: {port}, {}", speed(medium)), "    ");
+    }
+    if let Some(note) = &medium.note {
+        section.words(format!("  {note}"), "    ");
+    }
+}
+
 /// Each sentence once, however many rows it is true of.
 fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -55,13 +87,20 @@ fn of_rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Medium)>) -> Vec<String>
 fn of_port(row: &LatencyRow) -> Option<String> {
     let medium = &row.medium;
     let port = medium.port.as_ref()?;
-    let mut words = format!("{} {} B on {port}: ", row.transport, row.payload_bytes);
-    match medium.wire_time_ns {
-        Some(ns) => {
-            let _ = write!(words, "the frame takes {} us on the wire", micros(Some(ns)));
-        }
-        None => words.push_str("no wire"),
-    }
+    Some(format!(
+        "{} {} B on {port}: {}",
+        row.transport,
+        row.payload_bytes,
+        speed(medium)
+    ))
+}
+
+/// How fast a port is, as far as it is known.
+fn speed(medium: &Medium) -> String {
+    let mut words = match medium.wire_time_ns {
+        Some(ns) => format!("the frame takes {} us on the wire", micros(Some(ns))),
+        None => "no wire".to_owned(),
+    };
     if let Some(ms) = medium.latency_timer_ms {
         let _ = write!(words, ", latency timer {ms} ms");
     }
@@ -72,7 +111,7 @@ fn of_port(row: &LatencyRow) -> Option<String> {
             ", low latency off"
         });
     }
-    Some(words)
+    words
 }
 
 /// The median over TLS divided by that over TCP, of the control and of each driver, where a report has

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::figures::micros;
+use super::media;
 use super::section::Section;
 use super::table::{Column, Table};
 use crate::moments::Coincidence;
@@ -28,6 +29,7 @@ fn cell(cell: &PingCell) -> Section {
     histogram(cell, &mut section);
     slowest(cell, &mut section);
     section.words(path(cell), "    ");
+    media::of_way(&cell.medium, &mut section);
     if let Some(error) = &cell.error {
         section.words(format!("  broke off: {error}"), "    ");
     }
@@ -62,7 +64,7 @@ fn counts(cell: &PingCell) -> String {
     let mut count = |name: &str, value: u64| {
         let _ = write!(counts, ", {name} {value}");
     };
-    if cell.transport == "udp" {
+    if ["udp", "serial"].contains(&&*cell.transport) {
         count("lost", cell.lost);
         count("duplicate", cell.duplicate);
         count("reordered", cell.reordered);

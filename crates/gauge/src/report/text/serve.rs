@@ -8,17 +8,46 @@ use crate::report::ThreadRecord;
 use crate::serve::ServeSummary;
 
 /// Where it listens, and that nobody proves who they are.
-pub fn listening(addresses: &[Address], limited: bool) -> String {
+pub fn listening(addresses: &[Address], limited: Limited) -> String {
     let mut page = String::new();
     for address in addresses {
-        let _ = writeln!(page, "listening on {address} (unauthenticated)");
+        let who = match address {
+            Address::Tls { .. } if limited.by_certificate => "client certificates required",
+            Address::Tls { .. } => "encrypted, clients unauthenticated",
+            Address::Tcp { .. } | Address::Udp { .. } | Address::Uds(_) => "unauthenticated",
+            Address::Serial(_) => "whoever is at the other end, one at a time",
+        };
+        let _ = writeln!(page, "listening on {address} ({who})");
     }
-    page.push_str(if limited {
-        "Nobody has to prove who they are; over tcp and udp only the networks of --allow are served.\n"
-    } else {
-        "Nobody has to prove who they are: whoever reaches these addresses is served. --allow limits it.\n"
+    page.push_str(match (limited.by_network, limited.by_certificate) {
+        (true, false) => {
+            "Nobody has to prove who they are; over tcp, tls and udp only the networks of --allow are served.\n"
+        }
+        (false, false) => {
+            "Nobody has to prove who they are: whoever reaches these addresses is served. --allow limits it.\n"
+        }
+        (true, true) => {
+            "Over tls clients prove who they are, elsewhere nobody; only the networks of --allow are served.\n"
+        }
+        (false, true) => "Over tls clients prove who they are, elsewhere nobody does.\n",
     });
     page
+}
+
+/// Below that: the certificate that was made for this run.
+pub fn self_signed(fingerprint: &str) -> String {
+    format!(
+        "a certificate of our own making, for a trial: clients need --insecure. Its SHA-256 is\n{fingerprint}\n"
+    )
+}
+
+/// Who is served.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// Only networks that were named.
+    pub by_network: bool,
+    /// Over TLS only who shows a certificate.
+    pub by_certificate: bool,
 }
 
 /// Where and how clients' threads run.
@@ -72,15 +101,20 @@ mod tests {
             "tcp://[::]:6001".parse().unwrap(),
             "udp://[::]:6001".parse().unwrap(),
         ];
-        let page = listening(&addresses, false);
+        let page = listening(&addresses, Limited::default());
         assert_eq!(
             page,
             "listening on tcp://[::]:6001 (unauthenticated)\n\
              listening on udp://[::]:6001 (unauthenticated)\n\
              Nobody has to prove who they are: whoever reaches these addresses is served. --allow limits it.\n"
         );
-        for line in page.lines().chain(listening(&addresses, true).lines()) {
-            assert!(line.len() <= 100, "{line}");
+        for (by_network, by_certificate) in [(true, false), (false, true), (true, true)] {
+            let limited = Limited {
+                by_network,
+                by_certificate,
+            };
+            let page = listening(&addresses, limited) + &self_signed(&["AB"; 32].join(":"));
+            assert!(page.lines().all(|line| line.len() <= 100), "{page}");
         }
     }
 

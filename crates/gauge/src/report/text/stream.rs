@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::figures::{count, micros, optional};
+use super::media;
 use super::ping::peer_line;
 use super::section::Section;
 use super::table::{Column, Table};
@@ -22,6 +23,7 @@ pub(super) fn streams(report: &Report) -> Vec<Section> {
         for row in rows {
             remarks(row, &mut section);
         }
+        media::of_way(&rows[0].medium, &mut section);
         sections.push(section);
     }
     if let Some((peer, last)) = report.peer.as_ref().zip(sections.last_mut()) {

@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use tautline::{IoThread, Strategy};
+use tautline::{IoThread, Strategy, Tls};
 
 use super::library::{flush, stream};
 use super::row::{Arrived, ControlRun, LibraryRun};
@@ -108,6 +108,8 @@ fn meet<'a>(
             address: &remote.reached,
             strategy,
             max_queue_delay: None,
+            // bench has no server of TLS elsewhere: its addresses are refused.
+            tls: &Tls::default(),
             hello: &hello,
             seat: site.seats.client("client-io"),
             register: &site.register,
@@ -143,7 +145,7 @@ fn compare_contents(site: &Site, line: &mut impl Line, stamp: Stamp) -> Result<u
             .and_then(|()| hear(site, line, stamp, sequence))
         {
             Ok(true) => {}
-            Ok(false) | Err(Fault::Foreign) => corrupted += 1,
+            Ok(false) | Err(Fault::Foreign | Fault::Secured) => corrupted += 1,
             Err(Fault::TimedOut | Fault::Stopped) => break,
             Err(Fault::Ended) => return Err("the server ended the connection".to_owned()),
             Err(Fault::Unreachable(why) | Fault::Failed(why)) => return Err(why),
