@@ -355,10 +355,13 @@ impl Outbound {
         self.stage == Stage::Open
     }
 
-    /// Whether the connection is known to be lost and has not ended yet: what the peer had sent is still
-    /// being read.
+    /// Whether there is no connection, or one that is known to be lost: what the peer had sent may still
+    /// be read.
     pub fn is_lost(&self) -> bool {
-        self.stage == Stage::Closing(Discard::ConnectionLost)
+        matches!(
+            self.stage,
+            Stage::NotOpen | Stage::Closing(Discard::ConnectionLost)
+        )
     }
 
     /// Whether the link was closed, so that no connection will follow.

@@ -119,6 +119,9 @@ mod papers {
     #[doc = include_str!("../../../docs/serial.md")]
     struct Serial;
     #[cfg(feature = "futures")]
+    #[doc = include_str!("../../../docs/gateway.md")]
+    struct Gateway;
+    #[cfg(feature = "futures")]
     #[doc = include_str!("../../../docs/futures.md")]
     struct Futures;
     #[cfg(feature = "tls")]
