@@ -285,8 +285,8 @@ fn what_cannot_be_followed_is_a_usage_error_that_names_the_option() {
         ),
         (
             vec!["ftp://x"],
-            "error: invalid value 'ftp://x' for '<ADDRESS>...': \"ftp://x\": ftp: this version speaks \
-             tcp, udp and uds",
+            "error: invalid value 'ftp://x' for '<ADDRESS>...': \"ftp://x\": ftp: the schemes are \
+             tcp, tls, udp, uds and serial",
         ),
         (
             vec!["x", "-i", "-1"],

@@ -281,7 +281,7 @@ fn values_that_cannot_be_followed_are_usage_errors_that_name_the_option() {
         ),
         (
             "soak --to udp://127.0.0.1:6001",
-            "error: --to: soak takes tcp:// and uds:// only; ping measures udp://",
+            "error: --to: soak takes tcp:// and uds:// only; ping measures tls://, udp:// and serial://",
         ),
         (
             "soak --trace-over 0ms",
