@@ -726,3 +726,50 @@ fn a_new_listener_on_the_same_address_works_at_once(transport: Transport) {
         drop(client.join().unwrap());
     }
 }
+
+/// Somebody else connects, and sets what we have no option for.
+#[test]
+fn a_link_takes_over_a_stream_socket_that_somebody_else_connected() {
+    let mut listener = DirectListener::bind(
+        &"tcp://127.0.0.1:0".parse().unwrap(),
+        LinkOptions::default(),
+    )
+    .unwrap();
+    let address = listener.local_address();
+    let port = address
+        .to_string()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let newcomer = listener.accept_newcomer(None).unwrap();
+    assert!(newcomer.peer_address().is_some());
+    let mut server = newcomer.open().unwrap();
+    let mut client = DirectLink::over(socket.into(), &address, LinkOptions::default()).unwrap();
+    client.send(b"over").unwrap();
+    assert!(client.is_drained());
+    assert_eq!(server.recv(None).unwrap(), b"over");
+
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let datagrams = "udp://127.0.0.1:1".parse().unwrap();
+    let refused = DirectLink::over(socket.into(), &datagrams, LinkOptions::default()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "connect to udp://127.0.0.1:1: only stream sockets are taken over"
+    );
+}
+
+#[test]
+fn a_direct_listener_refuses_what_only_a_server_with_peers_can_do() {
+    let options = ServerOptions {
+        connection_limit: 1,
+        ..ServerOptions::default()
+    };
+    let refused = DirectListener::bind_with(&"tcp://127.0.0.1:0".parse().unwrap(), &options);
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "connection_limit: a DirectListener holds no peers; whoever accepts them counts them"
+    );
+}
