@@ -171,6 +171,10 @@ fn alert_words(alert: AlertDescription) -> Option<&'static str> {
         AlertDescription::CertificateExpired => "our certificate has expired or is not valid yet",
         AlertDescription::CertificateUnknown => "our certificate is not acceptable to it",
         AlertDescription::UnknownCA => "none of the roots it trusts stands behind our certificate",
+        // Its root has the name of the one that signed ours, and another key.
+        AlertDescription::DecryptError => {
+            "a signature is not what it expects; is our certificate by the authority it trusts?"
+        }
         AlertDescription::AccessDenied => "our certificate is good, but not allowed in",
         AlertDescription::ProtocolVersion => "no version of TLS in common",
         AlertDescription::InsufficientSecurity => {
@@ -293,6 +297,10 @@ mod tests {
         ))));
         assert!(is_untrusted(&of(Error::AlertReceived(
             AlertDescription::CertificateRequired
+        ))));
+        // What openssl says of a certificate by a root with the right name and another key.
+        assert!(is_untrusted(&of(Error::AlertReceived(
+            AlertDescription::DecryptError
         ))));
         assert!(!is_untrusted(&of(Error::AlertReceived(
             AlertDescription::InternalError
