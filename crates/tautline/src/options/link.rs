@@ -139,7 +139,8 @@ pub struct LinkOptions {
     ///
     /// Default `None`: the system's retransmissions, about fifteen minutes. It finds a dead peer while
     /// something is being sent, which keepalive does not; where both are set this one says when probes
-    /// give up. TCP only; a server's peers have it too.
+    /// give up. It also ends a peer that lives and reads nothing for so long, for then nothing more is
+    /// taken from us either. TCP only; a server's peers have it too.
     pub tcp_user_timeout: Option<Duration>,
     /// Whether our side goes on sending after the peer has ended its own.
     ///
