@@ -25,8 +25,8 @@ over! {
     before_it_is_open_a_send_says_not_connected: tcp uds serial;
     before_it_is_open_a_servers_peer_says_not_connected: tcp tls uds udp;
     after_close_a_send_says_closed: tcp tls uds udp serial;
-    in_a_callback_a_full_queue_is_flushed_once_before_would_deadlock: tcp tls uds serial;
-    in_a_callback_of_another_thread_it_is_the_same: tcp tls uds serial;
+    in_a_callback_a_full_queue_is_flushed_once_before_would_deadlock: tcp tls uds;
+    in_a_callback_of_another_thread_it_is_the_same: tcp tls uds;
     in_a_callback_flush_says_would_deadlock: tcp tls uds udp serial;
     an_empty_message_is_a_message: tcp tls uds udp serial;
 }
