@@ -752,7 +752,7 @@ fn a_link_takes_over_a_stream_socket_that_somebody_else_connected() {
     assert!(client.is_drained());
     assert_eq!(server.recv(None).unwrap(), b"over");
 
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let datagrams = "udp://127.0.0.1:1".parse().unwrap();
     let refused = DirectLink::over(socket.into(), &datagrams, LinkOptions::default()).unwrap_err();
     assert_eq!(
