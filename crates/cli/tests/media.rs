@@ -89,8 +89,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
     for (words, said) in [
         (
             vec!["--to", "tls://h:1"],
-            "error: invalid value 'tls://h:1' for '--to <LIST>': tls: measured in one process only, by \
-             bench --transports tls",
+            "error: --to: tls://h:1: over tls both ends are measured in one process",
         ),
         (
             vec!["--loopback-plug", "tcp://h:1"],
