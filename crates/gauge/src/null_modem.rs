@@ -251,19 +251,19 @@ impl Way {
     /// Gives what is owed, else takes what there is and gives that.
     fn carry(&mut self, mut from: &File, mut to: &File) -> io::Result<()> {
         if !self.is_owed() {
-            self.taken = at_once(|| from.read(&mut self.buffer))?;
+            self.taken = at_once(from.read(&mut self.buffer))?;
             self.given = 0;
         }
         if self.is_owed() {
-            self.given += at_once(|| to.write(&self.buffer[self.given..self.taken]))?;
+            self.given += at_once(to.write(&self.buffer[self.given..self.taken]))?;
         }
         Ok(())
     }
 }
 
 /// How many bytes a call that does not wait has moved.
-fn at_once(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    match call() {
+pub(crate) fn at_once(moved: io::Result<usize>) -> io::Result<usize> {
+    match moved {
         Err(cause)
             if matches!(
                 cause.kind(),

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::Frame;
-use crate::null_modem::Hangup;
+use crate::null_modem::{Hangup, at_once};
 use crate::plan::Transport;
 use crate::sys::poll::{Awaited, poll_several};
 use crate::sys::tty;
@@ -144,20 +144,5 @@ impl PlugClient {
             Ok([_, called_off]) if called_off.readable => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(()),
         }
-    }
-}
-
-/// How many bytes a call that does not wait has moved.
-fn at_once(outcome: io::Result<usize>) -> io::Result<usize> {
-    match outcome {
-        Err(cause)
-            if matches!(
-                cause.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ) =>
-        {
-            Ok(0)
-        }
-        outcome => outcome,
     }
 }
