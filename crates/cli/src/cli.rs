@@ -21,8 +21,8 @@ use crate::stream::StreamCommand;
 use crate::verify::VerifyCommand;
 use crate::wakeup::WakeupCommand;
 
-/// Measures message links: round trips and one-way streams over TCP, UDP and Unix sockets, the
-/// Tautline library beside raw sockets doing the same.
+/// Measures message links: round trips and one-way streams over TCP, TLS, UDP, Unix sockets and serial
+/// lines, the Tautline library beside raw sockets doing the same.
 #[derive(Debug, Parser)]
 #[command(
     name = "tautline",

@@ -1,5 +1,5 @@
-//! One link over TCP, UDP and Unix sockets: a send strategy, an exact queue, and accounting of every
-//! byte.
+//! One link over TCP, TLS, UDP, Unix sockets and serial lines: a send strategy, an exact queue, and
+//! accounting of every byte.
 //!
 //! ```
 //! use std::sync::mpsc;
