@@ -46,6 +46,9 @@ pub use terms::{
 pub struct Outbound {
     strategy: Strategy,
     framing: Framing,
+    /// Whether a message may [`join`](Self::join) others: it goes behind a header or none, and nothing
+    /// but the limits decides whether there is room.
+    joins: bool,
     /// The limits for all but the reopen hook, which has the whole ones.
     limit: Tally,
     hook_limit: Tally,
@@ -154,6 +157,9 @@ impl Outbound {
             frame_limit_bytes,
             room_bytes,
             payload_limit_bytes: frame_limit_bytes.min(framing.payload_within(room_bytes)),
+            joins: matches!(framing, Framing::Raw | Framing::LengthPrefix { .. })
+                && !options.shared
+                && options.budget.is_none(),
             framing,
             scratch: Vec::new(),
             max_queue_delay_ns: options.max_queue_delay_ns,
@@ -444,6 +450,7 @@ impl Outbound {
     /// Whether the driver has to be told: something waits, pressure changed, or the last of what
     /// was to be written before the end is. At most once until it comes. A writer that is under way
     /// looks again when it settles.
+    #[inline]
     fn call_driver(&mut self) -> bool {
         let something_waits =
             !self.queue.is_empty() && self.writer == Writer::Nobody && !self.blocked;

@@ -98,6 +98,25 @@ impl SendQueue {
         self.tally += message;
     }
 
+    /// Appends one message to those of its block that share a reading of the clock. False, and nothing
+    /// happens, where it would be the first of a block or of such a group.
+    #[inline]
+    pub(crate) fn join(&mut self, header: &[u8], payload: &[u8]) -> bool {
+        let message = Tally::one(header.len() + payload.len());
+        if self.wants_time() {
+            return false;
+        }
+        match self.blocks.back_mut() {
+            Some(block) if block.fits(message.bytes as usize, self.share) => {
+                block.push(header, payload, PeerId::SOLE);
+            }
+            Some(_) | None => return false,
+        }
+        self.group.tally += message;
+        self.tally += message;
+        true
+    }
+
     /// Appends one message to those that go out before all others.
     #[cold]
     pub(crate) fn push_ahead(

@@ -52,6 +52,12 @@ impl Waiters {
         self.waiting > 0
     }
 
+    /// Whether there is nobody, served or not.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
     #[inline]
     pub(crate) const fn granted(&self) -> Tally {
         self.granted

@@ -141,7 +141,15 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
-        self.send_as(Message::Payload(message), peer, call, deadline)
+        let mut state = lock(&self.state);
+        if let Some(wake) = state.outbound.join(message) {
+            drop(state);
+            if wake {
+                self.wake_driver(self.home.caller());
+            }
+            return Ok(());
+        }
+        self.send_as(state, Message::Payload(message), peer, call, deadline)
     }
 
     /// How messages are marked.
@@ -158,19 +166,24 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
-        self.send_as(Message::Encoded(message), peer, call, deadline)
+        self.send_as(
+            lock(&self.state),
+            Message::Encoded(message),
+            peer,
+            call,
+            deadline,
+        )
     }
 
-    #[inline]
-    fn send_as(
-        &self,
+    fn send_as<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<O>>,
         message: Message<'_>,
         peer: PeerId,
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
         let caller = self.home.caller();
-        let mut state = lock(&self.state);
         let mut offer = message.offer(&mut state.outbound, peer, call, caller, &self.home);
         let mut flushed = false;
         loop {
@@ -427,11 +440,15 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         // After a wait it is the next one's turn.
         self.publish(state);
         if wake {
-            self.home.call_driver();
-            if caller == Caller::Thread {
-                let now_ns = self.home.now_ns();
-                lock(&self.state).outbound.woke_driver(now_ns);
-            }
+            self.wake_driver(caller);
+        }
+    }
+
+    fn wake_driver(&self, caller: Caller) {
+        self.home.call_driver();
+        if caller == Caller::Thread {
+            let now_ns = self.home.now_ns();
+            lock(&self.state).outbound.woke_driver(now_ns);
         }
     }
 

@@ -190,6 +190,29 @@ impl Parser {
         }
     }
 
+    /// The frame behind a length prefix that stands whole at the start of `bytes`: where its payload
+    /// begins, and how long it is. Everything else is for [`next`](Self::next) to say.
+    #[inline]
+    pub(crate) fn whole(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
+        let Framing::LengthPrefix { width, order } = self.framing else {
+            return None;
+        };
+        if self.is_passing() {
+            return None;
+        }
+        match prefix::find(width, order, bytes, self.limit_bytes) {
+            Sighting::Frame {
+                header_bytes,
+                payload_bytes,
+                ..
+            } => {
+                self.frame_ends();
+                Some((header_bytes, payload_bytes))
+            }
+            _ => None,
+        }
+    }
+
     /// The payload of the frame that the last step called decoded.
     pub fn decoded(&self) -> &[u8] {
         &self.decoded

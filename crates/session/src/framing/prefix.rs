@@ -115,6 +115,13 @@ impl PrefixWidth {
 impl ByteOrder {
     #[inline]
     fn read(self, prefix: &[u8]) -> usize {
+        if let Ok(four) = <[u8; 4]>::try_from(prefix) {
+            // The usual width, in one load.
+            return match self {
+                Self::Big => u32::from_be_bytes(four),
+                Self::Little => u32::from_le_bytes(four),
+            } as usize;
+        }
         let append = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
         match self {
             Self::Big => prefix.iter().fold(0, append),

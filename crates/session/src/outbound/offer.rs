@@ -45,6 +45,34 @@ impl Outbound {
         })
     }
 
+    /// One message more behind others that wait: what a stream's producer does nearly always, in as few
+    /// steps as it takes. `None` says that something has to be decided, and that nothing has happened:
+    /// [`offer`](Self::offer) it. Else it is accepted and queued; whether the driver has to be told.
+    #[inline]
+    pub fn join(&mut self, message: &[u8]) -> Option<bool> {
+        let payload_bytes = message.len();
+        let decides = !self.joins
+            || self.stage != Stage::Open
+            || self.hook
+            || !self.waiters.is_empty()
+            || payload_bytes > self.frame_limit_bytes;
+        if decides {
+            return None;
+        }
+        let header = self.framing.header(payload_bytes);
+        let encoded = Tally::one(header.len() + payload_bytes);
+        let held = self.waiting() + encoded;
+        // An empty queue is never joined, so it is no question who writes.
+        let within = held.messages <= self.limit.messages && held.bytes <= self.limit.bytes;
+        if !within || !self.queue.join(&header, message) {
+            return None;
+        }
+        self.account.accepted += encoded;
+        self.peak = self.peak.max(held);
+        self.judge_pressure();
+        Some(self.call_driver())
+    }
+
     /// A message comes that was encoded before, by this queue's framing, for more queues than this
     /// one. Else as [`offer`](Self::offer), but never [`Offer::WriteNow`]; what waits is taken with
     /// [`redeem_encoded`](Self::redeem_encoded).
