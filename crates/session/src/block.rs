@@ -1,6 +1,10 @@
 //! Messages side by side in one buffer, with their borders and the times they were queued.
 
+mod runs;
+
 use crate::account::Tally;
+
+pub use runs::{Run, Runs};
 
 /// Room of a pooled block: 64 KiB of payload with its framing, stuffed or not, so that a 64 KiB message
 /// needs one.
@@ -147,6 +151,11 @@ impl Block {
             })
     }
 
+    /// The same, as runs that may leave in one call each.
+    pub(crate) fn runs(&self) -> Runs<'_> {
+        Runs::of(self)
+    }
+
     pub(crate) const fn tally(&self) -> Tally {
         self.tally
     }
@@ -286,6 +295,22 @@ impl Block {
         self.framing_bytes -= u64::from(message.framing_bytes);
         self.tell_delays(self.head - 1, self.head, delayed);
         Some((message.peer, Tally::one(message.bytes as usize)))
+    }
+
+    /// Passes over so many datagrams at the front, of which none was taken out; returns what they were.
+    pub(crate) fn pass_many(&mut self, datagrams: usize, delayed: impl FnMut(u64, u32)) -> Tally {
+        let first = self.head;
+        self.head += datagrams;
+        let mut passed = Tally::default();
+        for message in &self.messages[first..self.head] {
+            debug_assert_ne!(message.peer, PeerId::NOBODY);
+            passed += Tally::one(message.bytes as usize);
+            self.framing_bytes -= u64::from(message.framing_bytes);
+        }
+        self.head_byte += passed.bytes as usize;
+        self.tally -= passed;
+        self.tell_delays(first, self.head, delayed);
+        passed
     }
 
     /// When the first message that is not begun was queued, if times are kept for each.

@@ -28,7 +28,7 @@ mod strategy;
 mod waiters;
 
 pub use account::{Discarded, SendStatistics, Tally};
-pub use block::{BLOCK_BYTES, Block, Datagram, PeerId};
+pub use block::{BLOCK_BYTES, Block, Datagram, PeerId, Run, Runs};
 pub use budget::Budget;
 pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
@@ -41,8 +41,8 @@ pub use idle::{IdleSide, IdleTimeouts, Silence};
 pub use inbound::{Frames, Inbound};
 pub use intake::Intake;
 pub use outbound::{
-    Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
-    Stopped, Surroundings, Taken, Token,
+    Call, Caller, DatagramsWritten, DirectWrite, Discard, Offer, Outbound, OutboundOptions,
+    Refusal, Settled, Stopped, Surroundings, Taken, Token,
 };
 pub use pressure::Pressure;
 pub use reconnect::{FirstAttempt, Next, OnLoss, Reconnect, Retries};

@@ -27,8 +27,8 @@ use crate::waiters::{Ticket, TicketState, Waiters};
 
 use hot::Hot;
 pub use terms::{
-    Call, Caller, DirectWrite, Discard, Offer, OutboundOptions, Refusal, Settled, Stopped,
-    Surroundings, Taken, Token,
+    Call, Caller, DatagramsWritten, DirectWrite, Discard, Offer, OutboundOptions, Refusal, Settled,
+    Stopped, Surroundings, Taken, Token,
 };
 
 /// The sending half of one link, or of the socket that a datagram server's peers share.

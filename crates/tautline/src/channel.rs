@@ -15,8 +15,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, Control, DirectWrite, Discard, Encoded, Framing, Header, Offer, Outbound, PeerId,
-    Pressure, Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    Call, Caller, Control, DatagramsWritten, DirectWrite, Discard, Encoded, Framing, Header, Offer,
+    Outbound, PeerId, Pressure, Refusal, Run, Settled, Stopped, Surroundings, Taken, Tally, Ticket,
+    TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
@@ -34,6 +35,23 @@ pub(crate) trait Outlet {
 
     /// Writes some of the bytes of a stream, or one datagram whole.
     fn write(&self, header: &[u8], payload: &[u8], peer: PeerId) -> io::Result<usize>;
+
+    /// Sends datagrams, from the first on, as many as go into one call: one where nothing better is
+    /// known, and the error is its own.
+    fn write_runs(&self, runs: &[Run<'_>]) -> RunsWritten {
+        write_first(self, runs)
+    }
+}
+
+/// What became of runs of datagrams.
+#[derive(Debug)]
+pub(crate) struct RunsWritten {
+    /// So many from the first on are gone.
+    pub(crate) datagrams: usize,
+    /// System calls that it took.
+    pub(crate) calls: u64,
+    /// Why the next one is not.
+    pub(crate) error: Option<io::Error>,
 }
 
 /// The driver as a channel sees it.
@@ -467,15 +485,13 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         writer: Writer,
     ) -> (Settled, Option<Trouble>) {
         if outlet.is_datagram() {
-            let (sent, stopped, trouble) = write_datagrams(&*outlet, &taken);
+            let (written, trouble) = write_datagrams(&*outlet, &taken);
             drop(outlet);
             let settle = |state: &mut State<O>| {
                 if matches!(trouble, Some(Trouble::Short)) {
                     state.outbound.note_shortage();
                 }
-                state
-                    .outbound
-                    .settle_datagrams(taken, sent, stopped, &self.home)
+                state.outbound.settle_datagrams(taken, written, &self.home)
             };
             return (self.settle(writer, settle), trouble);
         }
@@ -756,24 +772,60 @@ pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option
     }
 }
 
-/// How many are sent, and why not all.
+/// The first datagram of all, in a call of its own.
+pub(crate) fn write_first(outlet: &(impl Outlet + ?Sized), runs: &[Run<'_>]) -> RunsWritten {
+    let first = runs
+        .first()
+        .and_then(|run| Some((run.peer, run.each().next()?)));
+    let (peer, payload) = first.expect("somebody has something to send");
+    let written = outlet.write(&[], payload, peer);
+    RunsWritten {
+        datagrams: usize::from(written.is_ok()),
+        calls: 1,
+        error: written.err(),
+    }
+}
+
+/// What became of them, and what is wrong if not all are sent.
 pub(crate) fn write_datagrams(
     outlet: &impl Outlet,
     taken: &Taken,
-) -> (usize, Stopped, Option<Trouble>) {
-    let mut sent = 0;
-    for datagram in taken.datagrams() {
-        match outlet.write(&[], datagram.payload, datagram.peer) {
-            Ok(_) => sent += 1,
-            Err(error) if is_transient(&error) => {
-                let trouble = is_shortage(&error).then_some(Trouble::Short);
-                return (sent, Stopped::WouldBlock, trouble);
-            }
-            Err(_) => return (sent, Stopped::Failed, None),
+) -> (DatagramsWritten, Option<Trouble>) {
+    let mut written = DatagramsWritten {
+        sent: 0,
+        stopped: Stopped::AtEnd,
+        calls: 0,
+    };
+    let mut rest = taken.runs();
+    loop {
+        let mut runs = [Run::NONE; RUNS_A_CALL];
+        let mut count = 0;
+        for (place, run) in runs.iter_mut().zip(rest.clone()) {
+            *place = run;
+            count += 1;
         }
+        if count == 0 {
+            return (written, None);
+        }
+        let sent = outlet.write_runs(&runs[..count]);
+        debug_assert!(sent.datagrams > 0 || sent.error.is_some());
+        rest.pass(sent.datagrams);
+        written.sent += sent.datagrams;
+        written.calls += sent.calls;
+        let Some(error) = sent.error else {
+            continue;
+        };
+        if is_transient(&error) {
+            written.stopped = Stopped::WouldBlock;
+            return (written, is_shortage(&error).then_some(Trouble::Short));
+        }
+        written.stopped = Stopped::Failed;
+        return (written, None);
     }
-    (sent, Stopped::AtEnd, None)
 }
+
+/// Runs that an outlet is given at a time: a block of 64-byte datagrams has 16.
+const RUNS_A_CALL: usize = 16;
 
 pub(crate) const fn refused(refusal: Refusal) -> SendError {
     match refusal {

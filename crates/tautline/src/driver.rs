@@ -32,6 +32,7 @@ pub(crate) use audience::contain;
 pub(crate) use datagram::{DatagramDriver, Newcomer};
 pub(crate) use handshake::handshake_timed_out;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
+use home::answering;
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};
 pub(crate) use turn::Turn;
@@ -202,15 +203,15 @@ impl Driver {
     /// are obeyed; a bound leaves the rest to the next turn.
     fn obey(&mut self) {
         for _ in 0..COMMAND_BATCHES_PER_TURN {
+            if !self.turn.io.has_commands() {
+                break;
+            }
             let mut commands = std::mem::take(&mut self.commands);
             self.turn.io.take_commands(&mut commands);
             for command in commands.drain(..) {
                 self.obey_one(command);
             }
             self.commands = commands;
-            if !self.turn.io.has_commands() {
-                break;
-            }
         }
     }
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use tautline_session::PeerId;
+use tautline_session::{PeerId, Run};
 
-use crate::channel;
-use crate::transport::{Remote, Socket, Wait, is_icmp};
+use crate::channel::{self, RunsWritten};
+use crate::transport::{Remote, Socket, Wait, Way, is_icmp};
 
 /// The socket behind a channel.
 #[derive(Debug)]
@@ -48,6 +48,20 @@ impl channel::Outlet for Outlet {
             // driver hears of it by itself. This one has not been tried yet.
             Err(error) if self.is_datagram() && is_icmp(&error) => send(),
             result => result,
+        }
+    }
+
+    fn write_runs(&self, runs: &[Run<'_>]) -> RunsWritten {
+        if let [Run { datagrams: 1, .. }] = runs {
+            // One alone needs nothing of that.
+            return channel::write_first(self, runs);
+        }
+        match self {
+            Self::Connected(socket) => socket.send_runs(runs, |_| Some(socket.own_way())),
+            Self::Shared(socket, remotes) => {
+                // The addresses are copied: no lock is held across the call.
+                socket.send_runs(runs, |peer| remotes.get(peer).as_ref().map(Way::to))
+            }
         }
     }
 }

@@ -143,12 +143,12 @@ impl ReceiveCounters {
         add(&self.skipped_bytes, bytes);
     }
 
-    pub(crate) fn truncation(&self) {
-        add(&self.truncated, 1);
+    pub(crate) fn truncations(&self, datagrams: u64) {
+        add(&self.truncated, datagrams);
     }
 
-    pub(crate) fn dropped_while_paused(&self) {
-        add(&self.dropped_while_paused, 1);
+    pub(crate) fn dropped_while_paused(&self, datagrams: u64) {
+        add(&self.dropped_while_paused, datagrams);
     }
 
     pub(crate) fn heartbeats(&self, frames: u64) {

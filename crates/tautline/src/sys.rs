@@ -4,7 +4,9 @@
 //! [`std::io::Error`]; what a failure means is for the caller to say. Creating sockets and plain
 //! options are socket2's.
 
+pub(crate) mod bulk;
 pub(crate) mod clock;
+mod control;
 pub(crate) mod datagram;
 pub(crate) mod file;
 pub(crate) mod net;

@@ -38,7 +38,7 @@ pub(crate) use resolve::{is_literal, resolve};
 pub(crate) use socket::{Arrived, PollInterest, PollReady, Socket, Wait};
 pub(crate) use tls::{TlsSetup, is_of_tls, is_untrusted};
 pub(crate) use udp::{
-    DATAGRAM_LIMIT_BYTES, Memberships, Remote, Whom, bind_datagram, is_icmp, reach,
+    DATAGRAM_LIMIT_BYTES, Memberships, Remote, Way, Whom, bind_datagram, is_icmp, reach,
 };
 
 /// The five kinds of sockets, a serial line among them: a closed set, so an enum.

@@ -269,7 +269,7 @@ impl Outbound {
     /// Whether the reopen hook sends.
     #[inline]
     fn is_hook(&self, caller: Caller) -> bool {
-        self.hook && caller == Caller::Driver
+        self.hook && matches!(caller, Caller::Driver | Caller::Answering)
     }
 
     /// Whether the first in line would find room here, and only the shared total has none. Then nothing
@@ -390,7 +390,7 @@ impl Outbound {
                 self.waits += 1;
                 Offer::Wait(self.waiters.join(encoded_bytes, peer))
             }
-            (_, Caller::Callback | Caller::Driver | Caller::Direct) => {
+            (_, Caller::Callback | Caller::Driver | Caller::Answering | Caller::Direct) => {
                 Offer::Refused(Refusal::WouldWait)
             }
         }
@@ -414,7 +414,7 @@ impl Outbound {
             && match caller {
                 Caller::Driver => false,
                 Caller::Direct => true,
-                Caller::Thread | Caller::Callback => {
+                Caller::Thread | Caller::Callback | Caller::Answering => {
                     let at_ns = surroundings.now_ns();
                     now_ns = Some(at_ns);
                     !self.hot.send_comes(at_ns)
@@ -431,7 +431,7 @@ impl Outbound {
 
         let framing = &self.framing;
         let push = |block: &mut Block| message.push_to(block, framing, peer);
-        if self.hook && caller == Caller::Driver {
+        if self.is_hook(caller) {
             self.queue
                 .push_ahead(message.encoded_bytes, surroundings, push);
         } else {

@@ -1,8 +1,8 @@
 //! The way out: a writer takes bytes, and settles what the kernel made of them.
 
 use super::{
-    Caller, DirectWrite, Outbound, Settled, Severed, Stage, Stopped, Surroundings, Taken, Token,
-    Writer,
+    Caller, DatagramsWritten, DirectWrite, Outbound, Settled, Severed, Stage, Stopped,
+    Surroundings, Taken, Token, Writer,
 };
 use crate::account::Tally;
 use crate::block::{Block, PeerId};
@@ -72,28 +72,33 @@ impl Outbound {
         self.settle_ends(taken, true, surroundings)
     }
 
-    /// What became of a block of datagrams: `sent` are gone, then it stopped.
+    /// What became of a block of datagrams.
     pub fn settle_datagrams(
         &mut self,
         mut taken: Taken,
-        sent: usize,
-        stopped: Stopped,
+        written: DatagramsWritten,
         surroundings: &impl Surroundings,
     ) -> Settled {
-        // Each datagram was a call, and so was the one that did not go; `take` counted the first.
-        let calls = sent + usize::from(stopped != Stopped::AtEnd);
-        self.write_calls += calls.saturating_sub(1) as u64;
+        let DatagramsWritten {
+            sent,
+            stopped,
+            calls,
+        } = written;
+        // `take` counted the first.
+        self.write_calls += calls.saturating_sub(1);
         self.direct_writes += u64::from(taken.own);
         if let Some(severed) = self.settle_begins(taken.token, surroundings) {
             return self.settle_severed(taken, 0, severed, surroundings);
         }
         let now_ns = self.hot.free_since_ns();
-        for _ in 0..sent {
+        if self.peers.is_none() {
+            // One peer's: all in one pass.
             let waited = (taken.taken_ns, &mut self.queue_delay);
-            if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
-                self.give_back(written.bytes);
-                self.each_account(peer, |account| account.wrote(written, now_ns));
-            }
+            let written = taken.block.pass_many(sent, record(waited));
+            self.give_back(written.bytes);
+            self.account.wrote(written, now_ns);
+        } else {
+            self.settle_each(&mut taken, sent, now_ns);
         }
         if stopped == Stopped::Failed
             && let Some((peer, failed)) = taken.block.pass_front(|_, _| {})
@@ -103,6 +108,16 @@ impl Outbound {
         }
         let blocked = stopped == Stopped::WouldBlock;
         self.settle_ends(taken, blocked, surroundings)
+    }
+
+    fn settle_each(&mut self, taken: &mut Taken, sent: usize, now_ns: u64) {
+        for _ in 0..sent {
+            let waited = (taken.taken_ns, &mut self.queue_delay);
+            if let Some((peer, written)) = taken.block.pass_front(record(waited)) {
+                self.give_back(written.bytes);
+                self.each_account(peer, |account| account.wrote(written, now_ns));
+            }
+        }
     }
 
     /// What the kernel took of a message that its sender wrote. The rest goes to the front of the

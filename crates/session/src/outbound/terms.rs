@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{Block, Datagram};
+use crate::block::{Block, Datagram, Runs};
 use crate::budget::Budget;
 use crate::framing::{Framing, Header};
 use crate::queue::Part;
@@ -68,6 +68,9 @@ pub enum Caller {
     Callback,
     /// The I/O thread of this link: appends, flushes once per dispatch batch, never waits.
     Driver,
+    /// The same, inside the callback of the only message that came: what it says can be joined by nothing,
+    /// so it may write.
+    Answering,
     /// The owner of a direct link: always writes, and waits in its own way.
     Direct,
 }
@@ -156,6 +159,11 @@ impl Taken {
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         self.block.datagrams()
     }
+
+    /// The same, as runs that may leave in one call each.
+    pub fn runs(&self) -> Runs<'_> {
+        self.block.runs()
+    }
 }
 
 /// What the kernel made of a message that its sender wrote itself.
@@ -168,6 +176,17 @@ pub enum DirectWrite {
     Part(usize),
     /// It refused the datagram for good.
     Failed,
+}
+
+/// What became of a batch of datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramsWritten {
+    /// So many from the front are gone.
+    pub sent: usize,
+    /// Then it stopped.
+    pub stopped: Stopped,
+    /// System calls that it took, the one that did not go among them.
+    pub calls: u64,
 }
 
 /// Where a batch of datagrams stopped.

@@ -17,8 +17,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::{
-    Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions, Refusal, Settled,
-    Stopped, Surroundings, Taken, Token,
+    Call, Caller, DatagramsWritten, DirectWrite, Discard, Offer, Outbound, OutboundOptions,
+    Refusal, Settled, Stopped, Surroundings, Taken, Token,
 };
 use crate::account::Tally;
 use crate::block::{BLOCK_BYTES, Block, PeerId};
@@ -165,9 +165,12 @@ impl Rig {
     }
 
     fn settle_datagrams(&mut self, taken: Taken, sent: usize, stopped: Stopped) -> Settled {
-        let settled = self
-            .outbound
-            .settle_datagrams(taken, sent, stopped, &self.desk);
+        let written = DatagramsWritten {
+            sent,
+            stopped,
+            calls: (sent + usize::from(stopped != Stopped::AtEnd)) as u64,
+        };
+        let settled = self.outbound.settle_datagrams(taken, written, &self.desk);
         self.check();
         settled
     }

@@ -198,9 +198,9 @@ impl Replies {
 
     fn write_taken(&mut self, taken: Taken) -> Result<(), Broken> {
         let trouble = if self.socket().kind().is_datagram() {
-            let (sent, stopped, trouble) = write_datagrams(&*self.outlet, &taken);
+            let (written, trouble) = write_datagrams(&*self.outlet, &taken);
             self.outbound
-                .settle_datagrams(taken, sent, stopped, &self.surroundings);
+                .settle_datagrams(taken, written, &self.surroundings);
             trouble
         } else {
             let (written_bytes, trouble) = write_stream(&*self.outlet, taken.bytes());

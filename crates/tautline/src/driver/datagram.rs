@@ -18,7 +18,7 @@ use super::audience::{Audience, Panicked};
 use super::gathering::Gathering;
 use super::home::IoHome;
 use super::listener::Accept;
-use super::turn::Turn;
+use super::turn::{MailShare, Turn};
 use super::{Alive, SHORTAGE_PAUSE};
 use crate::channel::{Channel, Drained};
 use crate::error::SendError;
@@ -27,6 +27,7 @@ use crate::link::Link;
 use crate::options::ServerOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
+use crate::sys::bulk::{Incoming, Mailbag};
 use crate::transport::{Memberships, Remote, Whom, is_icmp};
 
 pub(crate) use newcomer::Newcomer;
@@ -124,6 +125,9 @@ impl DatagramDriver {
 
     /// Starts to receive.
     pub(crate) fn start(mut self: Box<Self>, turn: &mut Turn) -> Box<Self> {
+        self.outlet
+            .socket()
+            .join_datagrams(turn.datagram_room_bytes());
         let fd = self.outlet.socket().as_fd();
         if turn.register(fd, self.id(), Interest::READABLE).is_err() {
             // Out of kernel memory for one more watch: the expiry timer reads instead.
@@ -136,7 +140,8 @@ impl DatagramDriver {
     /// News from the kernel.
     pub(crate) fn on_event(&mut self, event: &mio::event::Event, turn: &mut Turn) -> Alive {
         if event.is_readable() || event.is_error() {
-            self.read_turn(turn);
+            // A call that brought something keeps an error for the next.
+            self.read_turn(event.is_error(), turn);
         }
         if event.is_writable() && self.awaits_room {
             self.serve(turn);
@@ -145,7 +150,7 @@ impl DatagramDriver {
     }
 
     pub(crate) fn carry_on(&mut self, turn: &mut Turn) -> Alive {
-        self.read_turn(turn);
+        self.read_turn(true, turn);
         self.serve(turn);
         self.alive(turn)
     }
@@ -159,7 +164,7 @@ impl DatagramDriver {
     pub(crate) fn on_timer(&mut self, now: Instant, turn: &mut Turn) -> Alive {
         if now >= self.next_expiry {
             if self.unwatched {
-                self.read_turn(turn);
+                self.read_turn(true, turn);
             }
             self.expire(now, turn);
             self.look_after_groups();
@@ -167,7 +172,7 @@ impl DatagramDriver {
         }
         self.alarm.rang(now);
         if std::mem::take(&mut self.reads_again) {
-            self.read_turn(turn);
+            self.read_turn(true, turn);
         }
         // Those who close are looked at; the kernel may have had no memory for what waits; and taking is
         // what gives up the old.
@@ -241,35 +246,57 @@ impl DatagramDriver {
     }
 
     /// Every datagram that came, up to a turn's share.
-    fn read_turn(&mut self, turn: &mut Turn) {
-        let mut buffer = std::mem::take(&mut turn.buffer);
-        for reads in 0.. {
-            if reads == READS_PER_TURN {
-                turn.again(self.id());
-                break;
-            }
-            match self.outlet.socket().recv_from(&mut buffer) {
-                Ok((arrived, remote)) => {
-                    let payload = &buffer[..arrived.bytes];
-                    self.deliver(remote, payload, arrived.truncated, turn);
+    fn read_turn(&mut self, to_the_end: bool, turn: &mut Turn) {
+        let mut mail = turn.take_mail();
+        self.read_mail(&mut mail, to_the_end, turn);
+        turn.give_back_mail(mail);
+    }
+
+    fn read_mail(&mut self, mail: &mut Mailbag, to_the_end: bool, turn: &mut Turn) {
+        let mut share = MailShare::default();
+        while let Some(most) = share.most() {
+            match self.outlet.socket().recv_many(mail, most, true) {
+                Ok(came) => {
+                    share.take(mail);
+                    let at = Instant::now();
+                    for (number, message) in mail.incoming().enumerate() {
+                        let Some(from) = message.from else {
+                            continue;
+                        };
+                        let remote = Remote::of(from, message.local);
+                        self.deliver(remote, message, at, number == 0, turn);
+                    }
+                    if came < most && !to_the_end {
+                        return;
+                    }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 // The network's word on something sent; the socket lives on.
-                Err(error) if is_icmp(&error) => self.server.unreachable(),
+                Err(error) if is_icmp(&error) => {
+                    share.take_other();
+                    self.server.unreachable();
+                }
                 // Out of kernel memory: what came is still there, and the kernel has told of it.
                 Err(_) => {
                     self.reads_again = true;
                     let again = Instant::now() + SHORTAGE_PAUSE;
                     self.alarm.set(again, self.id(), turn);
-                    break;
+                    return;
                 }
             }
         }
-        turn.buffer = buffer;
+        turn.again(self.id());
     }
 
-    fn deliver(&mut self, remote: Remote, payload: &[u8], truncated: bool, turn: &mut Turn) {
-        let at = Instant::now();
+    /// Hands out what came in one message of a call: a datagram, or several that the kernel joined.
+    fn deliver(
+        &mut self,
+        remote: Remote,
+        message: Incoming<'_>,
+        at: Instant,
+        is_first: bool,
+        turn: &mut Turn,
+    ) {
         if !self.peers.contains_key(&remote) && !self.welcome(&remote, at, turn) {
             return;
         }
@@ -278,41 +305,42 @@ impl DatagramDriver {
         };
         peer.last_receive = at;
         let shared = Arc::clone(peer.audience.shared());
-        shared.counters.read_call();
-        if truncated {
-            shared.counters.truncation();
+        let counters = &shared.counters;
+        if is_first {
+            // Of a call that brought several, one counts it.
+            counters.read_call();
         }
-        if !shared.delivers() {
-            // Peers share the kernel's buffer: holding one's datagrams there would hold all.
-            shared.counters.dropped_while_paused();
-            return;
-        }
-        let bytes = payload.len() as u64;
+        let truncated = message.truncated;
         let received = Received {
             at,
             truncated,
             from: None,
         };
-        let told = match &mut peer.gathering {
-            None => {
-                let told = peer
-                    .audience
-                    .tell(|handler, link| handler.message(link, payload, received));
-                shared.counters.read(1, bytes, bytes, at);
-                told
-            }
-            Some(gathering) => {
-                // Its messages are counted when they are handed out.
-                shared.counters.read(0, 0, bytes, at);
-                let told = peer
-                    .audience
-                    .tell(|handler, link| gathering.add(payload, received, handler, link));
-                if let Some(due) = gathering.due() {
-                    peer.alarm.set(due, shared.id, turn);
+        let gathering = &mut peer.gathering;
+        let (mut messages, mut bytes, mut dropped) = (0, 0, 0);
+        let told = peer.audience.tell(|handler, link| {
+            for payload in message.each() {
+                if !shared.delivers() {
+                    // Peers share the kernel's buffer: holding one's datagrams there would hold all.
+                    dropped += 1;
+                } else if let Some(gathering) = gathering {
+                    gathering.add(payload, received, handler, link);
+                } else {
+                    messages += 1;
+                    bytes += payload.len() as u64;
+                    handler.message(link, payload, received);
                 }
-                told
             }
-        };
+        });
+        counters.truncations(u64::from(truncated));
+        counters.dropped_while_paused(dropped);
+        // What was gathered is counted when it is handed out.
+        counters.read(messages, bytes, message.payload.len() as u64, at);
+        if let Some(gathering) = gathering
+            && let Some(due) = gathering.due()
+        {
+            peer.alarm.set(due, shared.id, turn);
+        }
         if let Err(Panicked) = told {
             self.end_peer(&remote, Reason::Panicked, turn);
         }
@@ -580,8 +608,6 @@ impl Drop for SaysClosed {
 
 /// A peer heard of so lately is never replaced.
 const ACTIVE: Duration = Duration::from_secs(1);
-/// Datagrams received before others have their turn.
-const READS_PER_TURN: usize = 64;
 /// Blocks sent before others have their turn.
 const BLOCKS_PER_TURN: usize = 4;
 /// Bounds of the pause between two looks at who has expired.

@@ -4,6 +4,7 @@
 //! in [`crate::transport`].
 
 mod connecting;
+mod datagrams;
 mod ending;
 mod liveness;
 mod reading;
@@ -31,6 +32,7 @@ use crate::outlet::Outlet;
 use crate::server::ServerShared;
 use crate::transport::{Race, Socket, TlsSetup};
 
+use datagrams::Kept;
 use liveness::Liveness;
 use retrying::Comeback;
 
@@ -54,6 +56,8 @@ pub(crate) struct LinkDriver {
     gathering: Option<Box<Gathering>>,
     /// A pause kept what was read already.
     held: bool,
+    /// What that is, of datagrams.
+    kept: Option<Box<Kept>>,
     our_side: Side,
     their_side: Side,
     /// Writing failed, for this reason: the connection ends when what came is read.
@@ -167,6 +171,7 @@ impl LinkDriver {
             generation: None,
             outlet: None,
             held: false,
+            kept: None,
             our_side: Side::Open,
             their_side: Side::Open,
             broken: None,
@@ -186,6 +191,7 @@ impl LinkDriver {
         self.stage = Stage::Open;
         self.outlet = Some(outlet);
         self.held = false;
+        self.kept = None;
         self.our_side = Side::Open;
         self.their_side = Side::Open;
         self.broken = None;

@@ -12,12 +12,15 @@ use super::Entry;
 use super::handshake::HandshakeOver;
 use super::home::IoShared;
 use super::timers::Timers;
+use crate::sys::bulk::{INCOMING_LIMIT, Incoming, JOINED_LIMIT_BYTES, Mailbag};
 
 /// The thread's registry, read buffer, timers, and the lists of what is to be done next.
 pub(crate) struct Turn {
     pub(crate) io: Arc<IoShared>,
     /// The one read buffer of the thread.
     pub(crate) buffer: Vec<u8>,
+    /// The same for datagrams, of which a call brings many; made with the first.
+    mail: Option<Box<Mailbag>>,
     /// Peers that a listener accepted in this turn, or whose handshake begins.
     pub(crate) newcomers: Vec<(u64, Entry)>,
     /// Handshakes that ended, for their listeners.
@@ -44,6 +47,7 @@ impl Turn {
         Ok(Self {
             io,
             buffer: vec![0; read_buffer_bytes],
+            mail: None,
             newcomers: Vec::new(),
             handshakes_over: Vec::new(),
             aliases: Vec::new(),
@@ -54,6 +58,21 @@ impl Turn {
             timers,
             handshakes_left: HANDSHAKES_PER_TURN,
         })
+    }
+
+    /// How long a datagram may be that is received whole.
+    pub(crate) fn datagram_room_bytes(&self) -> usize {
+        self.buffer.len().min(JOINED_LIMIT_BYTES)
+    }
+
+    /// Room for datagrams; give it back when what came is handed out.
+    pub(crate) fn take_mail(&mut self) -> Box<Mailbag> {
+        let mail = self.mail.take();
+        mail.unwrap_or_else(|| Box::new(Mailbag::new(self.datagram_room_bytes())))
+    }
+
+    pub(crate) fn give_back_mail(&mut self, mail: Box<Mailbag>) {
+        self.mail = Some(mail);
     }
 
     /// Asks for news of a socket. Edge-triggered: what is there already is told once.
@@ -137,6 +156,49 @@ impl Turn {
     }
 }
 
+/// How much a datagram socket may still receive before others have their turn.
+#[derive(Debug)]
+pub(super) struct MailShare {
+    datagrams_left: usize,
+    began: bool,
+}
+
+impl Default for MailShare {
+    fn default() -> Self {
+        Self {
+            datagrams_left: DATAGRAMS_PER_TURN,
+            began: false,
+        }
+    }
+}
+
+impl MailShare {
+    /// How many messages to ask for; `None` when it is used up.
+    pub(super) fn most(&mut self) -> Option<usize> {
+        let most = if std::mem::replace(&mut self.began, true) {
+            INCOMING_LIMIT
+        } else {
+            // One that comes alone is the usual case: it, and whether there is another.
+            2
+        };
+        Some(most.min(self.datagrams_left)).filter(|&most| most > 0)
+    }
+
+    /// What came. A message of which the kernel joined many counts as so many: what is over goes on the
+    /// account of this turn all the same.
+    pub(super) fn take(&mut self, mail: &Mailbag) {
+        let came: usize = mail.incoming().map(Incoming::count).sum();
+        self.datagrams_left = self.datagrams_left.saturating_sub(came);
+    }
+
+    /// Something else was learnt.
+    pub(super) fn take_other(&mut self) {
+        self.datagrams_left -= 1;
+    }
+}
+
+/// Datagrams of one socket that are handed out before others have their turn.
+const DATAGRAMS_PER_TURN: usize = 64;
 /// Handshakes that go on before the open links have their turn: each computes for a few tenths of a
 /// millisecond.
 const HANDSHAKES_PER_TURN: usize = 16;

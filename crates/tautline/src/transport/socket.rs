@@ -10,6 +10,7 @@ use socket2::{Domain, SockRef};
 
 use super::tls::{TlsSetup, TlsStream};
 use super::tty::Tty;
+use super::udp::Bulk;
 use super::{Kind, plain, tcp, uds};
 use crate::address::Address;
 use crate::handler::Credentials;
@@ -28,6 +29,8 @@ pub(crate) struct Socket {
     tells_local_end: bool,
     /// Where a datagram socket that hears anybody sends: it is not connected.
     target: Option<SocketAddr>,
+    /// What the kernel does with several datagrams at once.
+    bulk: Bulk,
     /// The session of a TLS socket, from the start of its handshake. Without one nothing is sent or
     /// received on such a socket: it never speaks plain text.
     tls: Option<Box<TlsStream>>,
@@ -76,6 +79,7 @@ impl Socket {
             kind,
             tells_local_end: false,
             target: None,
+            bulk: Bulk::default(),
             tls: None,
             tty: None,
         }
@@ -111,6 +115,14 @@ impl Socket {
 
     pub(super) fn set_tells_local_end(&mut self) {
         self.tells_local_end = true;
+    }
+
+    pub(super) fn target(&self) -> Option<SocketAddr> {
+        self.target
+    }
+
+    pub(super) fn bulk(&self) -> &Bulk {
+        &self.bulk
     }
 
     pub(super) fn set_target(&mut self, target: SocketAddr) {
@@ -451,13 +463,6 @@ impl Wait {
 }
 
 impl Arrived {
-    /// What came before, and no more.
-    pub(crate) const NOTHING: Self = Self {
-        bytes: 0,
-        truncated: false,
-        from: None,
-    };
-
     /// `bytes` is the datagram's real length where it is longer than the buffer's `room`.
     pub(super) fn new(bytes: usize, room: usize) -> Self {
         Self {

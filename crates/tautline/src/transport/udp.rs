@@ -1,5 +1,6 @@
 //! What only UDP does: one socket for many peers, and errors that end nothing.
 
+mod bulk;
 mod connect;
 mod groups;
 
@@ -14,6 +15,8 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{LinkOptions, ServerOptions};
 use crate::sys::datagram::{self, Control, LocalEnd};
 
+pub(super) use bulk::Bulk;
+pub(crate) use bulk::Way;
 pub(super) use connect::connect;
 pub(crate) use connect::{Whom, reach};
 pub(crate) use groups::Memberships;
@@ -182,7 +185,7 @@ impl Socket {
 }
 
 impl Remote {
-    pub(super) fn of(address: SocketAddr, local: Option<LocalEnd>) -> Self {
+    pub(crate) fn of(address: SocketAddr, local: Option<LocalEnd>) -> Self {
         // A datagram to a group is answered from wherever the routes say: no source to name.
         let local = local.filter(|end| !end.ip.is_multicast());
         let interface = match local {

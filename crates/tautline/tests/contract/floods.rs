@@ -80,10 +80,9 @@ fn pinged(io: &IoThread, since_ping: &Arc<AtomicU64>) -> (Link, UdpSocket, mpsc:
     (link, pinging, shares)
 }
 
-/// A turn gives a datagram server 64 datagrams when the kernel tells of them, and as many when the
+/// A turn gives a datagram socket 64 datagrams when the kernel tells of them, and as many when the
 /// turn before left work; and a ping comes at worst in the turn after the one in which it was sent.
-const SERVERS_SHARE: u64 = 64;
-const LINKS_SHARE: u64 = 16;
+const SHARE: u64 = 64;
 
 fn expect_shares(shares: &mpsc::Receiver<u64>, share: u64) {
     let most = (0..1000)
@@ -124,7 +123,7 @@ fn busy_server(io: &IoThread) -> (tautline::Server, Flood, Link, mpsc::Receiver<
 fn a_busy_datagram_server_leaves_the_others_their_turn(_: Transport) {
     let io = start();
     let (_server, _flood, _link, shares) = busy_server(&io);
-    expect_shares(&shares, SERVERS_SHARE);
+    expect_shares(&shares, SHARE);
 }
 
 fn a_busy_datagram_link_leaves_the_others_their_turn(transport: Transport) {
@@ -150,7 +149,7 @@ fn a_busy_datagram_link_leaves_the_others_their_turn(transport: Transport) {
     };
     give.send(flood.clone()).unwrap();
     flood.begin(150);
-    expect_shares(&shares, LINKS_SHARE);
+    expect_shares(&shares, SHARE);
 }
 
 /// A connect that will not succeed is given up in time, and a silent peer of another server expires,

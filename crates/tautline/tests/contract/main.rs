@@ -12,6 +12,7 @@ mod bad_peers;
 mod batches;
 mod broadcast;
 mod broadcasting;
+mod bulk;
 mod callbacks;
 mod churn;
 mod closing;

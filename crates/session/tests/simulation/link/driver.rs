@@ -1,6 +1,6 @@
 //! The side that writes: the driver, a callback that flushes, whoever holds a block.
 
-use tautline_session::{Caller, Control, PeerId, Settled, Stopped, Surroundings};
+use tautline_session::{Caller, Control, DatagramsWritten, PeerId, Settled, Stopped, Surroundings};
 
 use super::{Driver, Hand, Kind, Link};
 use crate::model::{Message, Stage};
@@ -154,12 +154,14 @@ impl Link {
             Kind::Datagram { .. } => {
                 let mut sent = 0;
                 let mut stopped = Stopped::AtEnd;
-                for datagram in hand.taken.datagrams() {
+                let runs = hand.taken.runs();
+                let each = runs.flat_map(|run| run.each().map(move |one| (run.peer, one)));
+                for (peer, payload) in each {
                     if random.one_in(20) {
                         stopped = Stopped::Failed;
                         break;
                     }
-                    if !wire.send(datagram.peer, datagram.payload, random) {
+                    if !wire.send(peer, payload, random) {
                         stopped = Stopped::WouldBlock;
                         break;
                     }
@@ -191,8 +193,12 @@ impl Link {
             }
             Kind::Datagram { .. } => {
                 self.model.settle_datagrams(written, stopped);
-                self.outbound
-                    .settle_datagrams(taken, written, stopped, &*self.desk)
+                let written = DatagramsWritten {
+                    sent: written,
+                    stopped,
+                    calls: 1,
+                };
+                self.outbound.settle_datagrams(taken, written, &*self.desk)
             }
         };
         self.say_with(|| format!("{caller:?} settles: {settled:?}"));

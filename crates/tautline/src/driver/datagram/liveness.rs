@@ -21,7 +21,7 @@ impl DatagramDriver {
             let peer = self.peers.get(&remote);
             if peer.is_some_and(|peer| self.judge_silence(peer, now).is_err()) {
                 // What came while the thread was busy is no silence.
-                self.read_turn(turn);
+                self.read_turn(true, turn);
             }
             self.look_after(&remote, now, turn);
         }

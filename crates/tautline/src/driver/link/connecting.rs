@@ -151,6 +151,9 @@ impl LinkDriver {
         let (local, peer) = (socket.local_address(), socket.peer_address());
         let credentials = socket.peer_credentials();
         let secured = socket.secured();
+        if self.is_datagram() {
+            socket.join_datagrams(turn.datagram_room_bytes());
+        }
         let outlet = Arc::new(Outlet::Connected(socket));
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());

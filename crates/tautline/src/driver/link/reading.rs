@@ -1,4 +1,5 @@
-//! What the peer sent: up to a turn's share of reads, the messages in them, and the end of its side.
+//! What the peer of a stream sent: up to a turn's share of reads, the messages in them, and the end of
+//! its side. Datagrams are next door.
 
 use std::io;
 use std::sync::Arc;
@@ -7,17 +8,19 @@ use std::time::{Duration, Instant};
 use tautline_session::{Discard, FrameFault};
 
 use super::{LinkDriver, Side, Stage};
-use crate::address::Address;
 use crate::driver::audience::Panicked;
 use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Arrived, Wait, is_icmp, is_of_tls, is_shortage};
+use crate::transport::{Wait, is_icmp, is_of_tls, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
     pub(super) fn read_turn(&mut self, to_the_end: bool, turn: &mut Turn) -> Alive {
+        if self.is_datagram() {
+            return self.read_datagrams(to_the_end, turn);
+        }
         let mut buffer = std::mem::take(&mut turn.buffer);
         let alive = self.read_into(&mut buffer, to_the_end, turn);
         turn.buffer = buffer;
@@ -40,7 +43,7 @@ impl LinkDriver {
             if std::mem::take(&mut self.held) {
                 // Whoever paused may have resumed from another thread the moment after, and the end of
                 // the stream must not overtake what was held back.
-                if self.deliver(&[], Arrived::NOTHING, turn) == Alive::No {
+                if self.deliver(&[], turn) == Alive::No {
                     return Alive::No;
                 }
                 continue;
@@ -48,14 +51,12 @@ impl LinkDriver {
             if self.their_side == Side::Ended {
                 return Alive::Yes;
             }
-            let kind = outlet.socket().kind();
-            let (datagram, tells_drained) = (kind.is_datagram(), kind.tells_drained());
+            let tells_drained = outlet.socket().kind().tells_drained();
             self.shared().counters.read_call();
             match outlet.socket().recv(buffer, Wait::No) {
-                Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
+                Ok(arrived) if arrived.bytes == 0 => return self.peer_ended(turn),
                 Ok(arrived) => {
-                    let bytes = &buffer[..arrived.bytes];
-                    let alive = self.deliver(bytes, arrived, turn);
+                    let alive = self.deliver(&buffer[..arrived.bytes], turn);
                     let drained = tells_drained
                         && !to_the_end
                         && self.broken.is_none()
@@ -70,27 +71,10 @@ impl LinkDriver {
                         None => Alive::Yes,
                     };
                 }
-                // TLS's own words, of which there may be more.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_shortage(&error) => {
-                    // What came is still there, and the kernel has told of it.
-                    self.reads_again = true;
-                    let id = self.shared().id;
-                    self.alarm.set(Instant::now() + SHORTAGE_PAUSE, id, turn);
-                    return Alive::Yes;
-                }
-                Err(error) if datagram && is_icmp(&error) => {
-                    self.shared().counters.unreachable();
-                    let event = Event::Unreachable(error);
-                    let told = self.audience.event(&event);
-                    if self.survive(told, turn) == Alive::No {
-                        return Alive::No;
+                Err(error) => {
+                    if let Some(alive) = self.read_failed(error, turn) {
+                        return alive;
                     }
-                }
-                Err(cause) => {
-                    // What TLS says of the end is more than what a write found out.
-                    let broken = self.broken.take().filter(|_| !is_of_tls(&cause));
-                    return self.lost(broken.unwrap_or(cause), turn);
                 }
             }
         }
@@ -98,22 +82,43 @@ impl LinkDriver {
         Alive::Yes
     }
 
+    /// What a read's failure means; nothing where it may be tried again.
+    #[cold]
+    pub(super) fn read_failed(&mut self, error: io::Error, turn: &mut Turn) -> Option<Alive> {
+        // TLS's own words, of which there may be more.
+        if error.kind() == io::ErrorKind::Interrupted {
+            return None;
+        }
+        if is_shortage(&error) {
+            // What came is still there, and the kernel has told of it.
+            self.reads_again = true;
+            let id = self.shared().id;
+            self.alarm.set(Instant::now() + SHORTAGE_PAUSE, id, turn);
+            return Some(Alive::Yes);
+        }
+        if self.is_datagram() && is_icmp(&error) {
+            self.shared().counters.unreachable();
+            let told = self.audience.event(&Event::Unreachable(error));
+            let alive = self.survive(told, turn);
+            return (alive == Alive::No).then_some(alive);
+        }
+        // What TLS says of the end is more than what a write found out.
+        let broken = self.broken.take().filter(|_| !is_of_tls(&error));
+        Some(self.lost(broken.unwrap_or(error), turn))
+    }
+
     /// Hands out the messages in what one read brought.
-    pub(super) fn deliver(&mut self, bytes: &[u8], arrived: Arrived, turn: &mut Turn) -> Alive {
+    pub(super) fn deliver(&mut self, bytes: &[u8], turn: &mut Turn) -> Alive {
         let at = Instant::now();
-        let Arrived {
-            truncated, from, ..
-        } = arrived;
         let shared = Arc::clone(self.shared());
         let (inbound, held) = (&mut self.inbound, &mut self.held);
         let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
         let gathering = &mut self.gathering;
-        let datagram = matches!(shared.address, Address::Udp { .. });
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received {
             at,
-            truncated,
-            from,
+            truncated: false,
+            from: None,
         };
         let outcome = self.audience.tell(|handler, link| {
             let mut hand_out = |gathering: &mut Option<Box<Gathering>>,
@@ -127,10 +132,6 @@ impl LinkDriver {
                 // The one dynamic call of the receive path: handlers of any type share a thread.
                 handler.message(link, message, received);
             };
-            if datagram {
-                hand_out(gathering, handler, bytes);
-                return Ok(());
-            }
             let mut frames = inbound.frames(bytes);
             while let Some(frame) = frames.next() {
                 match frame {
@@ -155,9 +156,6 @@ impl LinkDriver {
             }
             Ok(())
         });
-        if truncated {
-            shared.counters.truncation();
-        }
         let skipped_bytes = self.inbound.skipped_bytes() - skipped_before;
         shared.counters.skipped(skipped_bytes);
         shared

@@ -25,12 +25,22 @@ impl Faults {
         ])
     }
 
-    /// From now on the kernel asks here about every `recv(2)` and `recvmsg(2)`, by any thread: also those
-    /// of a peer in the same process.
+    /// From now on the kernel asks here about every `sendmmsg(2)`, by any thread.
+    pub(crate) fn of_bulk_sends() -> Self {
+        Self::of(vec![
+            load(NUMBER_OF_CALL),
+            unless_equal_pass_over(1, libc::SYS_sendmmsg as u32),
+            statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF),
+        ])
+    }
+
+    /// From now on the kernel asks here about every `recv(2)`, `recvmsg(2)` and `recvmmsg(2)`, by any
+    /// thread: also those of a peer in the same process.
     pub(crate) fn of_receives() -> Self {
         Self::of(vec![
             load(NUMBER_OF_CALL),
-            if_equal_pass_over(1, libc::SYS_recvfrom as u32),
+            if_equal_pass_over(2, libc::SYS_recvfrom as u32),
+            if_equal_pass_over(1, libc::SYS_recvmmsg as u32),
             unless_equal_pass_over(1, libc::SYS_recvmsg as u32),
             statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF),
         ])
