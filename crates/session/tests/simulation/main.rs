@@ -169,6 +169,7 @@ const EVENTS: [&str; 43] = [
     "a send is refused: its framing cannot carry it",
     "a send is refused: not connected",
     "a send is refused: too large",
+    "a message joins others by the short way",
     "a send waits",
     "a sender finds the kernel full",
     "a sender writes a part",

@@ -19,7 +19,7 @@ use super::gathering::Gathering;
 use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::{MailShare, Turn};
-use super::{Alive, SHORTAGE_PAUSE};
+use super::{Alive, SHORTAGE_PAUSE, answering};
 use crate::channel::{Channel, Drained};
 use crate::error::SendError;
 use crate::handler::{Opened, Reason, Received, Unsent};
@@ -257,7 +257,9 @@ impl DatagramDriver {
         while let Some(most) = share.most() {
             match self.outlet.socket().recv_many(mail, most, true) {
                 Ok(came) => {
-                    share.take(mail);
+                    // The answer to one that is all there was is written at once.
+                    let is_all = share.take(mail) == 1 && came < most;
+                    let _answering = is_all.then(|| answering(self.id()));
                     let at = Instant::now();
                     for (number, message) in mail.incoming().enumerate() {
                         let Some(from) = message.from else {

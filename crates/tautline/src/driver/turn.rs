@@ -184,11 +184,12 @@ impl MailShare {
         Some(most.min(self.datagrams_left)).filter(|&most| most > 0)
     }
 
-    /// What came. A message of which the kernel joined many counts as so many: what is over goes on the
+    /// What came, and how many datagrams that is. A message of which the kernel joined many counts as so many: what is over goes on the
     /// account of this turn all the same.
-    pub(super) fn take(&mut self, mail: &Mailbag) {
+    pub(super) fn take(&mut self, mail: &Mailbag) -> usize {
         let came: usize = mail.incoming().map(Incoming::count).sum();
         self.datagrams_left = self.datagrams_left.saturating_sub(came);
+        came
     }
 
     /// Something else was learnt.

@@ -222,7 +222,7 @@ impl Link {
                 let needed = self.outbound.needs_driver();
                 self.driver_is_called(needed);
             }
-            Caller::Thread | Caller::Direct => {}
+            Caller::Thread | Caller::Answering | Caller::Direct => {}
         }
     }
 }

@@ -85,6 +85,8 @@ impl Link {
                 7 => Caller::Callback,
                 // The I/O thread's own callbacks run when it is not in the middle of a write.
                 _ if self.driver_has_a_hand() => Caller::Thread,
+                // What the hook sends answers nothing.
+                _ if !self.model.hook && random.one_in(2) => Caller::Answering,
                 _ => Caller::Driver,
             }
         };
@@ -98,9 +100,20 @@ impl Link {
             self.saw("an offer finds messages too old");
         }
         let must_write = expected == Expected::Accepted && self.must_write(caller);
-        let offer = self
-            .outbound
-            .offer(&message.payload, message.peer, call, caller, &*self.desk);
+        let joined = if !self.plan.direct && random.one_in(2) {
+            self.outbound.join(&message.payload)
+        } else {
+            None
+        };
+        if joined.is_some() {
+            self.saw("a message joins others by the short way");
+        }
+        let offer = match joined {
+            Some(wake) => Offer::Queued { wake },
+            None => self
+                .outbound
+                .offer(&message.payload, message.peer, call, caller, &*self.desk),
+        };
         self.say_with(|| {
             let bytes = message.encoded.len();
             format!("sender {index} offers {bytes} bytes by {call:?} as {caller:?}: {offer:?}")
@@ -337,8 +350,8 @@ impl Link {
         match caller {
             Caller::Driver => false,
             Caller::Direct => idle,
-            Caller::Thread | Caller::Callback if !idle => false,
-            Caller::Thread | Caller::Callback => {
+            Caller::Thread | Caller::Callback | Caller::Answering if !idle => false,
+            Caller::Thread | Caller::Callback | Caller::Answering => {
                 let gap_ns = self.desk.now_ns() - self.hot.free_since_ns;
                 self.hot.sends = if gap_ns < 1_000 {
                     self.hot.sends + 1

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::LinkDriver;
-use crate::driver::Alive;
 use crate::driver::audience::Panicked;
 use crate::driver::turn::{MailShare, Turn};
+use crate::driver::{Alive, answering};
 use crate::handler::{Reason, Received};
 use crate::sys::bulk::Mailbag;
 use crate::transport::plain;
@@ -62,8 +62,8 @@ impl LinkDriver {
             self.shared().counters.read_call();
             match outlet.socket().recv_many(mail, most, false) {
                 Ok(came) => {
-                    share.take(mail);
-                    let alive = self.deliver_mail(mail, turn);
+                    let is_all = share.take(mail) == 1 && came < most;
+                    let alive = self.deliver_mail(mail, is_all, turn);
                     if alive == Alive::No || (came < most && !to_the_end) {
                         return alive;
                     }
@@ -81,7 +81,7 @@ impl LinkDriver {
         Alive::Yes
     }
 
-    fn deliver_mail(&mut self, mail: &Mailbag, turn: &mut Turn) -> Alive {
+    fn deliver_mail(&mut self, mail: &Mailbag, is_all: bool, turn: &mut Turn) -> Alive {
         let wire_bytes: usize = mail.incoming().map(|message| message.payload.len()).sum();
         let datagrams = mail.incoming().flat_map(|message| {
             let from = message.from.map(plain);
@@ -91,6 +91,8 @@ impl LinkDriver {
                 from,
             })
         });
+        // As on a stream: the answer to one that is all there was is written at once.
+        let _answering = is_all.then(|| answering(self.shared().id));
         self.deliver_datagrams(datagrams, Some(wire_bytes as u64), turn)
     }
 

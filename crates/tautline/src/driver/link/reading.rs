@@ -11,7 +11,7 @@ use super::{LinkDriver, Side, Stage};
 use crate::driver::audience::Panicked;
 use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
-use crate::driver::{Alive, SHORTAGE_PAUSE};
+use crate::driver::{Alive, SHORTAGE_PAUSE, answering};
 use crate::handler::{Event, Handler, Reason, Received};
 use crate::transport::{Wait, is_icmp, is_of_tls, is_shortage};
 
@@ -43,7 +43,7 @@ impl LinkDriver {
             if std::mem::take(&mut self.held) {
                 // Whoever paused may have resumed from another thread the moment after, and the end of
                 // the stream must not overtake what was held back.
-                if self.deliver(&[], turn) == Alive::No {
+                if self.deliver(&[], true, turn) == Alive::No {
                     return Alive::No;
                 }
                 continue;
@@ -56,11 +56,9 @@ impl LinkDriver {
             match outlet.socket().recv(buffer, Wait::No) {
                 Ok(arrived) if arrived.bytes == 0 => return self.peer_ended(turn),
                 Ok(arrived) => {
-                    let alive = self.deliver(&buffer[..arrived.bytes], turn);
-                    let drained = tells_drained
-                        && !to_the_end
-                        && self.broken.is_none()
-                        && arrived.bytes < buffer.len();
+                    let more = arrived.bytes == buffer.len();
+                    let alive = self.deliver(&buffer[..arrived.bytes], more, turn);
+                    let drained = tells_drained && !to_the_end && self.broken.is_none() && !more;
                     if alive == Alive::No || drained {
                         return alive;
                     }
@@ -107,10 +105,14 @@ impl LinkDriver {
         Some(self.lost(broken.unwrap_or(error), turn))
     }
 
-    /// Hands out the messages in what one read brought.
-    pub(super) fn deliver(&mut self, bytes: &[u8], turn: &mut Turn) -> Alive {
+    /// Hands out the messages in what one read brought; whether there may be more to read.
+    ///
+    /// The answer to a message that is all there was is written where it is given: nothing could leave
+    /// with it. Answers to several wait for each other.
+    pub(super) fn deliver(&mut self, bytes: &[u8], more: bool, turn: &mut Turn) -> Alive {
         let at = Instant::now();
         let shared = Arc::clone(self.shared());
+        let end = bytes.as_ptr_range().end;
         let (inbound, held) = (&mut self.inbound, &mut self.held);
         let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
         let gathering = &mut self.gathering;
@@ -127,6 +129,8 @@ impl LinkDriver {
                 if let Some(gathering) = gathering {
                     return gathering.add(message, received, handler, link);
                 }
+                let is_all = messages == 0 && !more && message.as_ptr_range().end == end;
+                let _answering = is_all.then(|| answering(shared.id));
                 messages += 1;
                 payload_bytes += message.len() as u64;
                 // The one dynamic call of the receive path: handlers of any type share a thread.
