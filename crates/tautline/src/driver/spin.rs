@@ -8,21 +8,52 @@ use crate::sys;
 /// Polls with `sched_yield` for as long as was asked before it sleeps.
 ///
 /// Waking a CPU that halted costs several times what the round trip itself does. If one yield takes
-/// over 20 µs somebody else wants the CPU: then it sleeps at once for the next 10 ms, for beside a busy
+/// over 20 µs somebody else wants the CPU: then it does not poll for a while, for beside a busy
 /// neighbour polling waits for whole time slices (measured: 4000 µs against 12).
 #[derive(Debug)]
 pub(crate) struct Spin {
     budget: Duration,
-    asleep_until: Option<Instant>,
-    /// Times that a slow yield sent it to sleep.
+    manners: Manners,
+    /// Times that a slow yield ended the polling.
     gave_way: u64,
+}
+
+/// How long to let the CPU be after a slow yield.
+///
+/// One alone may be a hiccup of the machine, so the first pause is short. Slow yields that follow each
+/// other are a neighbour, and each try beside it costs a time slice: the pauses double.
+#[derive(Debug, Default)]
+struct Manners {
+    pause: Duration,
+    until: Option<Instant>,
+}
+
+impl Manners {
+    fn allow(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now)
+    }
+
+    fn slow_yield(&mut self, now: Instant) {
+        let polled_in_peace = self
+            .until
+            .is_none_or(|until| now.saturating_duration_since(until) > self.pause * PEACE);
+        self.pause = if polled_in_peace {
+            FIRST_PAUSE
+        } else {
+            (self.pause * 2).min(LONGEST_PAUSE)
+        };
+        self.until = Some(now + self.pause);
+    }
 }
 
 impl Spin {
     pub(crate) const fn new(budget: Duration) -> Self {
         Self {
             budget,
-            asleep_until: None,
+            manners: Manners {
+                pause: Duration::ZERO,
+                until: None,
+            },
             gave_way: 0,
         }
     }
@@ -55,10 +86,9 @@ impl Spin {
             return Polled::Not;
         }
         let start = Instant::now();
-        if self.asleep_until.is_some_and(|until| start < until) {
+        if !self.manners.allow(start) {
             return Polled::Not;
         }
-        self.asleep_until = None;
         let end = start + timeout.map_or(self.budget, |timeout| timeout.min(self.budget));
         let mut now = start;
         while now < end {
@@ -69,7 +99,7 @@ impl Spin {
             sys::sched::sched_yield();
             now = Instant::now();
             if now - before > SLOW_YIELD {
-                self.asleep_until = Some(now + GIVE_WAY);
+                self.manners.slow_yield(now);
                 self.gave_way += 1;
                 break;
             }
@@ -90,4 +120,45 @@ pub(crate) enum Polled {
 }
 
 const SLOW_YIELD: Duration = Duration::from_micros(20);
-const GIVE_WAY: Duration = Duration::from_millis(10);
+/// A hiccup costs no more polling than this.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// Beside a neighbour that never rests one try in so long.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// So many pauses long without a slow yield: the next one is a first one again.
+const PEACE: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After slow yields so long after the end of the pause before: the pauses.
+    fn pauses(peaceful_ms: &[u64]) -> Vec<u64> {
+        let mut manners = Manners::default();
+        let mut now = Instant::now();
+        let pause = |&peaceful_ms: &u64| {
+            now += Duration::from_millis(peaceful_ms);
+            assert!(manners.allow(now));
+            manners.slow_yield(now);
+            assert!(!manners.allow(now));
+            now = manners.until.unwrap();
+            assert!(manners.allow(now));
+            manners.pause.as_millis() as u64
+        };
+        peaceful_ms.iter().map(pause).collect()
+    }
+
+    #[test]
+    fn a_hiccup_now_and_then_costs_a_millisecond() {
+        assert_eq!(pauses(&[0, 17, 9, 1000]), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_neighbour_that_stays_is_tried_less_and_less_often() {
+        assert_eq!(pauses(&[0; 9]), [1, 2, 4, 8, 16, 32, 64, 100, 100]);
+    }
+
+    #[test]
+    fn a_neighbour_that_has_gone_is_forgotten() {
+        assert_eq!(pauses(&[0, 0, 0, 33, 0]), [1, 2, 4, 1, 2]);
+    }
+}

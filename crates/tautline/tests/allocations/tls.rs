@@ -39,6 +39,8 @@ fn over_tls_a_message_allocates_no_more_than_rustls_alone() {
             each(callbacks)
         );
         assert!(bare > 0);
+        // The other end's last allocation of a round may fall behind its end.
+        let bare = bare + 1;
         assert!(direct <= bare, "{direct} and not {bare}");
         assert!(callbacks <= bare, "{callbacks} and not {bare}");
     }
