@@ -37,7 +37,8 @@ use retrying::Comeback;
 /// One link as its I/O thread drives it.
 pub(crate) struct LinkDriver {
     audience: Audience,
-    options: LinkOptions,
+    /// Shared by all peers of a server: they are most of what a link would hold.
+    options: Arc<LinkOptions>,
     stage: Stage,
     /// What the handshakes of a client over TLS begin with.
     tls: Option<TlsSetup>,
@@ -77,7 +78,7 @@ pub(crate) struct LinkDriver {
 pub(crate) struct LinkStart {
     pub(crate) link: Arc<LinkShared>,
     pub(crate) handler: Box<dyn Handler>,
-    pub(crate) options: LinkOptions,
+    pub(crate) options: Arc<LinkOptions>,
     pub(crate) tls: Option<TlsSetup>,
 }
 
@@ -130,7 +131,7 @@ impl LinkDriver {
     pub(crate) fn accepted(
         shared: Arc<LinkShared>,
         handler: Box<dyn Handler>,
-        options: LinkOptions,
+        options: Arc<LinkOptions>,
         server: Arc<ServerShared>,
         socket: Socket,
         turn: &mut Turn,
@@ -152,7 +153,7 @@ impl LinkDriver {
     fn new(
         shared: Arc<LinkShared>,
         handler: Box<dyn Handler>,
-        options: LinkOptions,
+        options: Arc<LinkOptions>,
         stage: Stage,
     ) -> Self {
         Self {

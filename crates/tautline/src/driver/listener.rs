@@ -17,7 +17,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Refusal};
 use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
-use crate::options::ServerOptions;
+use crate::options::{LinkOptions, ServerOptions};
 use crate::secured::TlsCounters;
 use crate::server::ServerShared;
 use crate::transport::{Listener, Socket, TlsSetup, is_shortage};
@@ -30,7 +30,9 @@ type AcceptFn = dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send;
 /// Accepts, and makes a link of each connection.
 pub(crate) struct ListenerDriver {
     server: Arc<ServerShared>,
-    options: ServerOptions,
+    connection_limit: usize,
+    /// What its peers share.
+    options: Arc<LinkOptions>,
     accept: Accept,
     /// What the handshakes of a TLS server begin with.
     tls: Option<TlsSetup>,
@@ -52,7 +54,8 @@ impl ListenerDriver {
     ) -> Self {
         Self {
             server,
-            options,
+            connection_limit: options.connection_limit,
+            options: Arc::new(options.link),
             accept,
             tls,
             handshakes: HashSet::new(),
@@ -135,7 +138,7 @@ impl ListenerDriver {
 
     /// A newcomer. Over TLS it has to do its handshake first.
     fn meet(&mut self, mut socket: Socket, turn: &mut Turn) {
-        if self.server.live() + self.handshakes.len() >= self.options.connection_limit {
+        if self.server.live() + self.handshakes.len() >= self.connection_limit {
             // The newcomer pays: its socket is closed here.
             self.server.turned_away();
             return;
@@ -148,9 +151,7 @@ impl ListenerDriver {
         let begun = socket
             .secure(tls, Arc::new(TlsCounters::default()))
             .map_err(|cause| Error::io("accept", &peer, cause))
-            .and_then(|()| {
-                HandshakeDriver::start(self.id(), socket, peer, &self.options.link, turn)
-            });
+            .and_then(|()| HandshakeDriver::start(self.id(), socket, peer, &self.options, turn));
         match begun {
             Ok(newcomer) => {
                 let id = newcomer.id();
@@ -189,7 +190,7 @@ impl ListenerDriver {
             Err(reason) => return self.server.turn_away(&shared, reason),
         };
         self.server.peer_accepted();
-        let (id, options) = (shared.id, self.options.link.clone());
+        let (id, options) = (shared.id, Arc::clone(&self.options));
         let server = Arc::clone(&self.server);
         let driven = LinkDriver::accepted(shared, handler, options, server, socket, turn);
         if let Some(link) = driven {
@@ -204,7 +205,7 @@ impl ListenerDriver {
             io: Arc::clone(&io),
             id,
         };
-        let outbound = Outbound::new(&self.server.outbound_options(&self.options.link));
+        let outbound = Outbound::new(&self.server.outbound_options(&self.options));
         let channel = Arc::new(Channel::new(outbound, home));
         let peer = socket.peer_address();
         // A client of a Unix socket has no name: the server's stands for the link.
