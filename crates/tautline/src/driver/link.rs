@@ -29,7 +29,7 @@ use crate::link::LinkShared;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Race, Socket, TlsSetup};
+use crate::transport::{Ends, Race, Socket, TlsSetup};
 
 use liveness::Liveness;
 use retrying::Comeback;
@@ -133,7 +133,7 @@ impl LinkDriver {
         handler: Box<dyn Handler>,
         options: Arc<LinkOptions>,
         server: Arc<ServerShared>,
-        socket: Socket,
+        (socket, ends): (Socket, Ends),
         turn: &mut Turn,
     ) -> Option<Box<Self>> {
         let id = shared.id;
@@ -141,7 +141,7 @@ impl LinkDriver {
         link.server = Some(server);
         let registered = turn.register(socket.as_fd(), id, Interest::READABLE);
         let alive = match registered {
-            Ok(()) => link.open(socket, turn),
+            Ok(()) => link.open(socket, ends, turn),
             Err(cause) => {
                 let error = Error::io("watch", &link.shared().address, cause);
                 link.end(Reason::NotConnected(error), turn)
