@@ -70,6 +70,10 @@ pub(crate) struct LinkDriver {
     looks_again: bool,
     /// The kernel had no memory for a read.
     reads_again: bool,
+    /// What is left of this turn's share of reads, in bytes.
+    share_left: usize,
+    /// The last turn whose share was not enough; 0 for none.
+    spent_in: u64,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -177,6 +181,8 @@ impl LinkDriver {
             liveness: None,
             looks_again: false,
             reads_again: false,
+            share_left: 0,
+            spent_in: 0,
             server: None,
         }
     }
@@ -208,7 +214,8 @@ impl LinkDriver {
                 return Alive::Yes;
             }
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
+        let has_news = event.is_readable() || event.is_read_closed() || event.is_error();
+        if has_news && !self.is_left_to_read(turn) {
             // A short read means "drained", unless the end of the stream stands behind it: that edge
             // was told already and will not come again.
             let alive = self.read_turn(event.is_read_closed() || event.is_error(), turn);
@@ -224,6 +231,11 @@ impl LinkDriver {
             return self.serve(turn);
         }
         Alive::Yes
+    }
+
+    /// Whether the last turn left something to read: then its turn comes when this one carries on.
+    fn is_left_to_read(&self, turn: &Turn) -> bool {
+        self.spent_in + 1 == turn.number() && self.spent_in != 0
     }
 
     /// Work was left, or reading goes on after a pause.
