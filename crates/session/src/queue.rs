@@ -81,6 +81,10 @@ impl SendQueue {
         let has_room = |block: &Block| block.fits(encoded_bytes, share);
         let new_block = !self.blocks.back().is_some_and(has_room);
         if new_block {
+            if self.blocks.capacity() == 0 {
+                // Most links never have two blocks, and the list's own first step is four.
+                self.blocks.reserve_exact(1);
+            }
             self.blocks
                 .push_back(block_for(encoded_bytes, surroundings));
         }

@@ -40,7 +40,7 @@ pub(crate) fn connect(
     io.command(Command::Connect(Box::new(LinkStart {
         link,
         handler: Box::new(handler),
-        options,
+        options: Arc::new(options),
         tls,
     })));
     Ok(handle)

@@ -6,6 +6,9 @@
 //! ```
 //! Replies that handlers send are only queued; their links are flushed while commands are obeyed, so
 //! once per batch of events and not once per reply.
+//!
+//! A link has one share of each turn to read. Whoever has spent it is read again among what was left,
+//! behind all others that have news and behind their replies.
 
 mod alarm;
 mod audience;
@@ -105,6 +108,7 @@ impl Driver {
     pub(crate) fn turn_once(&mut self, at_most: Option<Duration>) {
         let mut events = std::mem::replace(&mut self.events, mio::Events::with_capacity(0));
         self.wait(&mut events, at_most);
+        self.turn.begins();
         let mut taken = 0;
         for event in &events {
             self.dispatch(event);
@@ -112,6 +116,10 @@ impl Driver {
         }
         self.left_events = taken == EVENTS_PER_TURN;
         self.events = events;
+        if self.turn.has_ready() {
+            // What was answered meanwhile leaves before those with much to do have their share.
+            self.obey();
+        }
         self.carry_on();
         self.obey();
         self.expire_timers();
@@ -185,7 +193,7 @@ impl Driver {
 
     /// Links whose last turn ended with work left.
     fn carry_on(&mut self) {
-        self.turn.begins();
+        self.turn.allow_handshakes();
         let ready = self.turn.take_ready();
         for &id in &ready {
             self.with(id, |entry, turn| match entry {

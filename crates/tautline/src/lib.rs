@@ -53,6 +53,7 @@ mod io_loop;
 mod io_thread;
 mod life;
 mod link;
+mod notice;
 mod options;
 mod outlet;
 mod secured;

@@ -1,6 +1,6 @@
 //! Where a link is in its life, as threads other than its own see it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tautline_session::Tally;
@@ -8,6 +8,7 @@ use tautline_session::Tally;
 use crate::address::Address;
 use crate::driver::wake;
 use crate::handler::{Credentials, Reason, Unsent};
+use crate::notice::Notice;
 use crate::secured::Secured;
 use crate::statistics::ConnectionStatistics;
 use crate::wakers::Wakers;
@@ -41,7 +42,7 @@ pub enum LinkState {
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     moment: Mutex<Moment>,
-    changed: Condvar,
+    changed: Notice,
 }
 
 /// All of it at one moment.
@@ -99,7 +100,7 @@ impl Life {
         change(&mut now);
         let tasks = now.tasks.take_all();
         drop(now);
-        self.changed.notify_all();
+        self.changed.tell_all();
         wake(tasks);
     }
 
@@ -121,19 +122,10 @@ impl Life {
                 return Ok(found);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            moment = match left {
-                None => self
-                    .changed
-                    .wait(moment)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => return Err(moment),
-                Some(left) => {
-                    self.changed
-                        .wait_timeout(moment, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
+            if left == Some(Duration::ZERO) {
+                return Err(moment);
+            }
+            moment = self.changed.wait(moment, left);
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::life::{Life, LinkState, Moment};
 use crate::outlet::Outlet;
 use crate::secured::{Secured, TlsCounters};
 use crate::statistics::{LinkStatistics, ReceiveCounters, SocketBuffers};
+use crate::transport::Ends;
 #[cfg(feature = "futures")]
 use crate::wakers::Watch;
 
@@ -437,12 +438,10 @@ impl LinkShared {
         (now.local, now.peer) = (local, peer);
     }
 
-    pub(crate) fn set_credentials(&self, credentials: Option<Credentials>) {
-        self.life.now().credentials = credentials;
-    }
-
-    pub(crate) fn set_secured(&self, secured: Option<Secured>) {
-        self.life.now().secured = secured;
+    pub(crate) fn set_ends(&self, ends: Ends) {
+        let mut now = self.life.now();
+        (now.local, now.peer) = (ends.local, ends.peer);
+        (now.credentials, now.secured) = (ends.credentials, ends.secured);
     }
 
     /// What TLS counts on this link from now on; only the first such call has an effect.

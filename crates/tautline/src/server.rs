@@ -6,7 +6,7 @@ mod statistics;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tautline_session::{Budget, Caller, Discard, OutboundOptions};
@@ -17,6 +17,7 @@ use crate::driver::{Command, IoHome, IoShared, Newcomer, wake};
 use crate::error::{Error, ErrorKind};
 use crate::handler::{Reason, Unsent};
 use crate::link::{Link, LinkShared};
+use crate::notice::Notice;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::statistics::{LinkStatistics, SocketBuffers};
@@ -48,7 +49,7 @@ pub(crate) struct ServerShared {
     budget: Arc<Budget>,
     socket: ServerSocket,
     state: Mutex<State>,
-    changed: Condvar,
+    changed: Notice,
     live: AtomicUsize,
     turned_away: AtomicU64,
     accept_shortages: AtomicU64,
@@ -264,7 +265,7 @@ impl ServerShared {
             socket,
             budget: Arc::new(Budget::new(total_queue_limit_bytes as u64)),
             state: Mutex::default(),
-            changed: Condvar::new(),
+            changed: Notice::default(),
             live: AtomicUsize::new(0),
             turned_away: AtomicU64::new(0),
             accept_shortages: AtomicU64::new(0),
@@ -418,7 +419,7 @@ impl ServerShared {
     fn tell(&self, mut state: MutexGuard<'_, State>) {
         let tasks = state.tasks.take_all();
         drop(state);
-        self.changed.notify_all();
+        self.changed.tell_all();
         wake(tasks);
     }
 
@@ -428,10 +429,7 @@ impl ServerShared {
         }
         let mut state = self.state();
         while !state.closed {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state, None);
         }
     }
 
@@ -441,10 +439,7 @@ impl ServerShared {
         }
         let mut state = self.state();
         while !state.live.is_empty() {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state, None);
         }
         let unsent = state.unsent;
         drop(state);

@@ -4,6 +4,7 @@
 //! family. What only one kind does stands in its own file: [`tcp`], [`uds`], [`udp`]. Nothing here
 //! waits, except [`resolve()`] of a name, and what a caller asks to wait.
 
+mod ends;
 mod holder;
 mod inet;
 mod race;
@@ -32,6 +33,7 @@ use crate::options::{LinkOptions, ServerOptions};
 use crate::statistics::SocketBuffers;
 use crate::sys;
 
+pub(crate) use ends::Ends;
 pub(crate) use inet::plain;
 pub(crate) use race::{Race, Standing};
 pub(crate) use resolve::{is_literal, resolve};
@@ -254,6 +256,14 @@ pub(crate) struct Listener {
     buffers: BufferSizes,
 }
 
+/// A connection that was waiting.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) socket: Socket,
+    /// `None` for a client of a Unix socket without a name, as nearly every one is.
+    pub(crate) peer: Option<Address>,
+}
+
 /// Buffer sizes that were asked for.
 #[derive(Debug, Clone, Copy, Default)]
 struct BufferSizes {
@@ -288,13 +298,14 @@ impl Listener {
     ///
     /// Connections that died while they waited are passed over. Out of descriptors or memory is an
     /// error that [`is_shortage`] tells: back off, the connection waits on.
-    pub(crate) fn accept(&self) -> io::Result<Socket> {
+    pub(crate) fn accept(&self) -> io::Result<Accepted> {
         loop {
             match sys::socket::accept4(self.as_fd()) {
-                Ok(fd) => {
+                Ok((fd, peer)) => {
                     let socket = Socket::new(fd, self.kind());
                     self.buffers.set(&socket)?;
-                    return Ok(socket);
+                    let peer = socket.to_address(&peer);
+                    return Ok(Accepted { socket, peer });
                 }
                 Err(error) if died_while_waiting(&error) => {}
                 Err(error) => return Err(error),

@@ -201,7 +201,7 @@ fn accept_stream(
     let start = Instant::now();
     loop {
         match listener.accept() {
-            Ok(socket) => return Ok(socket),
+            Ok(accepted) => return Ok(accepted.socket),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(cause) => return Err(failed(cause)),
         }

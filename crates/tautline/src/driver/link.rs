@@ -30,7 +30,7 @@ use crate::link::LinkShared;
 use crate::options::LinkOptions;
 use crate::outlet::Outlet;
 use crate::server::ServerShared;
-use crate::transport::{Race, Socket, TlsSetup};
+use crate::transport::{Ends, Race, Socket, TlsSetup};
 
 use datagrams::Kept;
 use liveness::Liveness;
@@ -39,7 +39,8 @@ use retrying::Comeback;
 /// One link as its I/O thread drives it.
 pub(crate) struct LinkDriver {
     audience: Audience,
-    options: LinkOptions,
+    /// Shared by all peers of a server: they are most of what a link would hold.
+    options: Arc<LinkOptions>,
     stage: Stage,
     /// What the handshakes of a client over TLS begin with.
     tls: Option<TlsSetup>,
@@ -73,6 +74,10 @@ pub(crate) struct LinkDriver {
     looks_again: bool,
     /// The kernel had no memory for a read.
     reads_again: bool,
+    /// What is left of this turn's share of reads, in bytes.
+    share_left: usize,
+    /// The last turn whose share was not enough; 0 for none.
+    spent_in: u64,
     /// The server it is a peer of.
     server: Option<Arc<ServerShared>>,
 }
@@ -81,7 +86,7 @@ pub(crate) struct LinkDriver {
 pub(crate) struct LinkStart {
     pub(crate) link: Arc<LinkShared>,
     pub(crate) handler: Box<dyn Handler>,
-    pub(crate) options: LinkOptions,
+    pub(crate) options: Arc<LinkOptions>,
     pub(crate) tls: Option<TlsSetup>,
 }
 
@@ -134,9 +139,9 @@ impl LinkDriver {
     pub(crate) fn accepted(
         shared: Arc<LinkShared>,
         handler: Box<dyn Handler>,
-        options: LinkOptions,
+        options: Arc<LinkOptions>,
         server: Arc<ServerShared>,
-        socket: Socket,
+        (socket, ends): (Socket, Ends),
         turn: &mut Turn,
     ) -> Option<Box<Self>> {
         let id = shared.id;
@@ -144,7 +149,7 @@ impl LinkDriver {
         link.server = Some(server);
         let registered = turn.register(socket.as_fd(), id, Interest::READABLE);
         let alive = match registered {
-            Ok(()) => link.open(socket, turn),
+            Ok(()) => link.open(socket, ends, turn),
             Err(cause) => {
                 let error = Error::io("watch", &link.shared().address, cause);
                 link.end(Reason::NotConnected(error), turn)
@@ -156,7 +161,7 @@ impl LinkDriver {
     fn new(
         shared: Arc<LinkShared>,
         handler: Box<dyn Handler>,
-        options: LinkOptions,
+        options: Arc<LinkOptions>,
         stage: Stage,
     ) -> Self {
         Self {
@@ -181,6 +186,8 @@ impl LinkDriver {
             liveness: None,
             looks_again: false,
             reads_again: false,
+            share_left: 0,
+            spent_in: 0,
             server: None,
         }
     }
@@ -213,7 +220,8 @@ impl LinkDriver {
                 return Alive::Yes;
             }
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
+        let has_news = event.is_readable() || event.is_read_closed() || event.is_error();
+        if has_news && !self.is_left_to_read(turn) {
             // A short read means "drained", unless the end of the stream stands behind it: that edge
             // was told already and will not come again.
             let alive = self.read_turn(event.is_read_closed() || event.is_error(), turn);
@@ -229,6 +237,11 @@ impl LinkDriver {
             return self.serve(turn);
         }
         Alive::Yes
+    }
+
+    /// Whether the last turn left something to read: then its turn comes when this one carries on.
+    fn is_left_to_read(&self, turn: &Turn) -> bool {
+        self.spent_in + 1 == turn.number() && self.spent_in != 0
     }
 
     /// Work was left, or reading goes on after a pause.

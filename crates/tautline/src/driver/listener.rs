@@ -17,10 +17,10 @@ use crate::channel::Channel;
 use crate::error::{Error, Refusal};
 use crate::handler::{Handler, Reason};
 use crate::link::{Link, LinkShared};
-use crate::options::ServerOptions;
+use crate::options::{LinkOptions, ServerOptions};
 use crate::secured::TlsCounters;
 use crate::server::ServerShared;
-use crate::transport::{Listener, Socket, TlsSetup, is_shortage};
+use crate::transport::{Accepted, Ends, Listener, Socket, TlsSetup, is_shortage};
 
 /// The application's word on a newcomer: its handler, or why not.
 pub(crate) struct Accept(Box<AcceptFn>);
@@ -30,7 +30,9 @@ type AcceptFn = dyn FnMut(&Link) -> Result<Box<dyn Handler>, Refusal> + Send;
 /// Accepts, and makes a link of each connection.
 pub(crate) struct ListenerDriver {
     server: Arc<ServerShared>,
-    options: ServerOptions,
+    connection_limit: usize,
+    /// What its peers share.
+    options: Arc<LinkOptions>,
     accept: Accept,
     /// What the handshakes of a TLS server begin with.
     tls: Option<TlsSetup>,
@@ -52,7 +54,8 @@ impl ListenerDriver {
     ) -> Self {
         Self {
             server,
-            options,
+            connection_limit: options.connection_limit,
+            options: Arc::new(options.link),
             accept,
             tls,
             handshakes: HashSet::new(),
@@ -98,9 +101,9 @@ impl ListenerDriver {
                 return self.stop(turn);
             };
             match accepted {
-                Ok(socket) => {
+                Ok(accepted) => {
                     self.pause = FIRST_PAUSE;
-                    self.meet(socket, turn);
+                    self.meet(accepted, turn);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Alive::Yes;
@@ -134,23 +137,22 @@ impl ListenerDriver {
     }
 
     /// A newcomer. Over TLS it has to do its handshake first.
-    fn meet(&mut self, mut socket: Socket, turn: &mut Turn) {
-        if self.server.live() + self.handshakes.len() >= self.options.connection_limit {
+    fn meet(&mut self, accepted: Accepted, turn: &mut Turn) {
+        if self.server.live() + self.handshakes.len() >= self.connection_limit {
             // The newcomer pays: its socket is closed here.
             self.server.turned_away();
             return;
         }
+        let Accepted { mut socket, peer } = accepted;
         let Some(tls) = &self.tls else {
-            return self.welcome(socket, turn);
+            let ends = Ends::with_peer(&socket, peer);
+            return self.welcome(socket, ends, turn);
         };
-        let peer = socket.peer_address();
         let peer = peer.unwrap_or_else(|| self.server.address.clone());
         let begun = socket
             .secure(tls, Arc::new(TlsCounters::default()))
             .map_err(|cause| Error::io("accept", &peer, cause))
-            .and_then(|()| {
-                HandshakeDriver::start(self.id(), socket, peer, &self.options.link, turn)
-            });
+            .and_then(|()| HandshakeDriver::start(self.id(), socket, peer, &self.options, turn));
         match begun {
             Ok(newcomer) => {
                 let id = newcomer.id();
@@ -168,14 +170,15 @@ impl ListenerDriver {
         match over.outcome {
             Ok(socket) => {
                 self.server.handshake_done();
-                self.welcome(socket, turn);
+                let ends = Ends::of(&socket);
+                self.welcome(socket, ends, turn);
             }
             Err(error) => self.server.handshake_failed(error),
         }
     }
 
-    fn welcome(&mut self, socket: Socket, turn: &mut Turn) {
-        let Ok(shared) = contain(|| self.make_link(&socket, turn)) else {
+    fn welcome(&mut self, socket: Socket, ends: Ends, turn: &mut Turn) {
+        let Ok(shared) = contain(|| self.make_link(&socket, &ends, turn)) else {
             // The user's own framing panicked when it was asked how much it adds.
             self.server.turned_away();
             return;
@@ -189,30 +192,27 @@ impl ListenerDriver {
             Err(reason) => return self.server.turn_away(&shared, reason),
         };
         self.server.peer_accepted();
-        let (id, options) = (shared.id, self.options.link.clone());
+        let (id, options) = (shared.id, Arc::clone(&self.options));
         let server = Arc::clone(&self.server);
-        let driven = LinkDriver::accepted(shared, handler, options, server, socket, turn);
+        let driven = LinkDriver::accepted(shared, handler, options, server, (socket, ends), turn);
         if let Some(link) = driven {
             turn.newcomers.push((id, Entry::Link(link)));
         }
     }
 
-    fn make_link(&self, socket: &Socket, turn: &Turn) -> Arc<LinkShared> {
+    fn make_link(&self, socket: &Socket, ends: &Ends, turn: &Turn) -> Arc<LinkShared> {
         let io = Arc::clone(&turn.io);
         let id = io.next_id();
         let home = IoHome {
             io: Arc::clone(&io),
             id,
         };
-        let outbound = Outbound::new(&self.server.outbound_options(&self.options.link));
+        let outbound = Outbound::new(&self.server.outbound_options(&self.options));
         let channel = Arc::new(Channel::new(outbound, home));
-        let peer = socket.peer_address();
         // A client of a Unix socket has no name: the server's stands for the link.
-        let address = peer.clone().unwrap_or_else(|| self.server.address.clone());
+        let address = ends.peer.as_ref().unwrap_or(&self.server.address).clone();
         let shared = LinkShared::new(id, address, io, channel, false);
-        shared.set_addresses(socket.local_address(), peer);
-        shared.set_credentials(socket.peer_credentials());
-        shared.set_secured(socket.secured());
+        shared.set_ends(ends.clone());
         if let Some(counters) = socket.tls_counters() {
             shared.count_tls(counters);
         }

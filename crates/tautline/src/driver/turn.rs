@@ -29,6 +29,8 @@ pub(crate) struct Turn {
     pub(crate) aliases: Vec<(u64, u64)>,
     /// Peers of a datagram server that ended, and newcomers whose server was stopped.
     pub(crate) gone: Vec<u64>,
+    /// Turns so far, this one included.
+    number: u64,
     registry: Registry,
     ready: Vec<u64>,
     spare_ready: Vec<u64>,
@@ -52,6 +54,7 @@ impl Turn {
             handshakes_over: Vec::new(),
             aliases: Vec::new(),
             gone: Vec::new(),
+            number: 0,
             registry,
             ready: Vec::new(),
             spare_ready: Vec::new(),
@@ -115,8 +118,18 @@ impl Turn {
         self.timers.add(at, id);
     }
 
-    /// A new turn, of which everything may have its share again.
+    /// A new turn, of which every link may have its share again.
     pub(super) const fn begins(&mut self) {
+        self.number += 1;
+    }
+
+    /// The number of this turn, from 1.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Handshakes may go on again: first those that the last turn left.
+    pub(super) const fn allow_handshakes(&mut self) {
         self.handshakes_left = HANDSHAKES_PER_TURN;
     }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use libc::c_int;
+use socket2::{SockAddr, SockAddrStorage};
 
 /// `send(2)`.
 #[expect(unsafe_code, reason = "libc call")]
@@ -78,17 +79,21 @@ fn call_recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> isize {
 
 /// `accept4(2)`: the new socket does not block and is not inherited, from its first moment.
 ///
-/// The peer's address is asked for only where it is used, by `getpeername`.
+/// The peer's address comes with it: asked later, one that has reset the connection by then has none.
 #[expect(unsafe_code, reason = "libc call")]
-pub(crate) fn accept4(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn accept4(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: null pointers ask for no address.
-    let accepted = super::retry(|| unsafe {
-        libc::accept4(fd.as_raw_fd(), ptr::null_mut(), ptr::null_mut(), flags) as isize
-    })?;
+    let accept = |address: *mut SockAddrStorage, length: *mut libc::socklen_t| {
+        // SAFETY: `address` has the length that `length` says.
+        super::retry(|| unsafe {
+            libc::accept4(fd.as_raw_fd(), address.cast(), length, flags) as isize
+        })
+    };
+    // SAFETY: the kernel has written an address and its length.
+    let (accepted, peer) = unsafe { SockAddr::try_init(accept) }?;
     let accepted = c_int::try_from(accepted).expect("a descriptor is an int");
     // SAFETY: the descriptor is new, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(accepted) })
+    Ok((unsafe { OwnedFd::from_raw_fd(accepted) }, peer))
 }
 
 /// `ioctl(SIOCOUTQ)`: what the kernel holds of what was sent (TCP: bytes not acknowledged).

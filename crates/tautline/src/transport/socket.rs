@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, SockRef};
+use socket2::{Domain, SockAddr, SockRef};
 
 use super::tls::{TlsSetup, TlsStream};
 use super::tty::Tty;
@@ -311,10 +311,10 @@ impl Socket {
         }
         let held = sys::socket::ioctl_siocoutq(self.as_fd()).ok()?;
         match self.kind {
-            Kind::Tcp => Some(held.saturating_sub(tcp::unacknowledged_fin(self))),
+            Kind::Tcp => Some(tcp::without_fin(self, held)),
             Kind::Tls => {
                 let pending = self.session().map_or(0, |tls| tls.pending_bytes());
-                Some(held.saturating_sub(tcp::unacknowledged_fin(self)) + pending)
+                Some(tcp::without_fin(self, held) + pending)
             }
             Kind::Serial => Some(held),
             Kind::Uds | Kind::Udp => (held == 0).then_some(0),
@@ -334,7 +334,7 @@ impl Socket {
         if let Some(tty) = &self.tty {
             return Some(tty.address());
         }
-        self.to_address(SockRef::from(&self.fd).local_addr())
+        self.to_address(&SockRef::from(&self.fd).local_addr().ok()?)
     }
 
     /// The peer's end, or where a socket that hears anybody sends. `None` for a Unix socket without a
@@ -346,15 +346,14 @@ impl Socket {
         if let Some(target) = self.target {
             return Some(Address::udp(target));
         }
-        self.to_address(SockRef::from(&self.fd).peer_addr())
+        self.to_address(&SockRef::from(&self.fd).peer_addr().ok()?)
     }
 
-    fn to_address(&self, found: io::Result<socket2::SockAddr>) -> Option<Address> {
-        let found = found.ok()?;
+    pub(super) fn to_address(&self, found: &SockAddr) -> Option<Address> {
         match self.kind {
             Kind::Tcp => found.as_socket().map(plain).map(Address::tcp),
             Kind::Udp => found.as_socket().map(plain).map(Address::udp),
-            Kind::Uds => uds::address(&found),
+            Kind::Uds => uds::address(found),
             Kind::Tls => found.as_socket().map(plain).map(Address::tls),
             Kind::Serial => None,
         }

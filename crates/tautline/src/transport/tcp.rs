@@ -85,15 +85,19 @@ pub(super) fn refuse_self_connect(socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// 1 where our end of stream is among what SIOCOUTQ counts: it has a sequence number of its own.
-pub(super) fn unacknowledged_fin(socket: &Socket) -> u64 {
+/// The bytes among what SIOCOUTQ counts, where our end of stream may be one: it has a sequence number
+/// of its own.
+pub(super) fn without_fin(socket: &Socket, held: u64) -> u64 {
     // include/net/tcp_states.h; libc has no names for them.
     const FIN_WAIT1: u8 = 4;
     const LAST_ACK: u8 = 9;
     const CLOSING: u8 = 11;
+    if held == 0 {
+        return 0;
+    }
     match sys::socket::tcp_state(socket.as_fd()) {
-        Ok(FIN_WAIT1 | LAST_ACK | CLOSING) => 1,
-        _ => 0,
+        Ok(FIN_WAIT1 | LAST_ACK | CLOSING) => held - 1,
+        _ => held,
     }
 }
 

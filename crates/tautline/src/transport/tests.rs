@@ -53,7 +53,7 @@ fn connect_with(address: &Address, options: &LinkOptions) -> Result<Socket, Erro
 
 fn accept(listener: &Listener) -> Socket {
     assert!(listener.wait_ready(READ, deadline()).unwrap().read);
-    listener.accept().unwrap()
+    listener.accept().unwrap().socket
 }
 
 /// A connected client and its peer, on a stream.

@@ -21,6 +21,7 @@ mod crowd;
 mod datagrams;
 mod direct;
 mod economy;
+mod fairness;
 mod first_words;
 mod floods;
 mod framing;

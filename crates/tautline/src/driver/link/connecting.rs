@@ -15,7 +15,7 @@ use crate::driver::{Alive, handshake_timed_out, resolver};
 use crate::error::Error;
 use crate::handler::{Opened, Reason};
 use crate::outlet::Outlet;
-use crate::transport::{self, Race, Socket, Standing, Target};
+use crate::transport::{self, Ends, Race, Socket, Standing, Target};
 
 impl LinkDriver {
     /// Looks a name up where it may block: the resolver asks the network.
@@ -109,7 +109,11 @@ impl LinkDriver {
         let (id, address) = (self.shared().id, &self.shared().address);
         // What came already is told again.
         match turn.reregister(socket.as_fd(), id, Interest::READABLE) {
-            Ok(()) => self.open(socket, turn),
+            Ok(()) => {
+                let ends = Ends::of(&socket);
+                self.shared().set_ends(ends.clone());
+                self.open(socket, ends, turn)
+            }
             Err(cause) => self.attempt_failed(Error::io("watch", address, cause), turn),
         }
     }
@@ -147,19 +151,14 @@ impl LinkDriver {
         Alive::Yes
     }
 
-    pub(super) fn open(&mut self, socket: Socket, turn: &mut Turn) -> Alive {
-        let (local, peer) = (socket.local_address(), socket.peer_address());
-        let credentials = socket.peer_credentials();
-        let secured = socket.secured();
+    /// The connection is there, and the link knows its ends.
+    pub(super) fn open(&mut self, socket: Socket, ends: Ends, turn: &mut Turn) -> Alive {
         if self.is_datagram() {
             socket.join_datagrams(turn.datagram_room_bytes());
         }
         let outlet = Arc::new(Outlet::Connected(socket));
         self.begin_anew(Arc::clone(&outlet));
         let shared = Arc::clone(self.shared());
-        shared.set_addresses(local.clone(), peer.clone());
-        shared.set_credentials(credentials);
-        shared.set_secured(secured.clone());
         let Some(generation) = shared.channel.opened(outlet, !self.is_datagram()) else {
             // Closed while it connected: nobody was told that it opened.
             return self.end(Reason::Closed, turn);
@@ -171,10 +170,10 @@ impl LinkDriver {
         shared.set_open();
         let opened = Opened {
             generation,
-            local,
-            peer,
-            credentials,
-            secured,
+            local: ends.local,
+            peer: ends.peer,
+            credentials: ends.credentials,
+            secured: ends.secured,
         };
         if opened.secured.is_some() {
             // With the last of the handshake the first message may have come: no news will tell of it.

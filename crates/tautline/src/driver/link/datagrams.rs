@@ -77,6 +77,7 @@ impl LinkDriver {
                 }
             }
         }
+        self.spent_in = turn.number();
         turn.again(self.shared().id);
         Alive::Yes
     }

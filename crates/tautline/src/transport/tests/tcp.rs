@@ -481,7 +481,23 @@ fn with_few_descriptors_the_connection_waits() {
     }
     assert!(is_shortage(&listener.accept().unwrap_err()));
     hoard.pop();
-    expect_bytes(&listener.accept().unwrap(), b"patience");
+    expect_bytes(&listener.accept().unwrap().socket, b"patience");
+}
+
+/// Asked for its peer afterwards, such a socket says that it is not connected.
+#[test]
+fn a_peer_that_was_gone_before_it_was_accepted_is_known_by_its_address() {
+    let listener = listen_on("tcp://127.0.0.1:0");
+    let client = connect(&listener.local_address()).unwrap();
+    let address = client.local_address();
+    let fd = client.as_fd();
+    SockRef::from(&fd).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+    assert!(listener.wait_ready(READ, deadline()).unwrap().read);
+    let accepted = listener.accept().unwrap();
+    assert!(address.is_some());
+    assert_eq!(accepted.peer, address);
+    assert_eq!(accepted.socket.peer_address(), None);
 }
 
 #[test]
