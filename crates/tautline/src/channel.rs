@@ -7,7 +7,7 @@
 #[cfg(feature = "futures")]
 mod tasks;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    Call, Caller, Control, DirectWrite, Discard, Encoded, Framing, Header, Offer, Outbound, PeerId,
-    Pressure, Refusal, Settled, Stopped, Surroundings, Taken, Tally, Ticket, TicketState, Token,
+    BLOCK_SLICES, Call, Caller, Control, DirectWrite, Discard, Encoded, Framing, Header, Offer,
+    Outbound, Payload, PeerId, Pressure, Refusal, Settled, Stopped, Surroundings, Taken, Tally,
+    Ticket, TicketState, Token,
 };
 
 use crate::error::{FlushError, SendError};
@@ -34,6 +35,9 @@ pub(crate) trait Outlet {
 
     /// Writes some of the bytes of a stream, or one datagram whole.
     fn write(&self, header: &[u8], payload: &[u8], peer: PeerId) -> io::Result<usize>;
+
+    /// Writes some of the bytes of a stream that lie in several places, [`BLOCK_SLICES`] at most.
+    fn write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
 /// The driver as a channel sees it.
@@ -134,14 +138,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     }
 
     /// Sends one message by the rules of the strategy; see [`Strategy`](crate::Strategy).
-    pub(crate) fn send(
+    pub(crate) fn send<'a>(
         &self,
-        message: &[u8],
+        message: impl Into<Payload<'a>>,
         peer: PeerId,
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<(), SendError> {
-        self.send_as(Message::Payload(message), peer, call, deadline)
+        self.send_as(Message::Payload(message.into()), peer, call, deadline)
     }
 
     /// How messages are marked.
@@ -397,13 +401,13 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         &self,
         state: MutexGuard<'_, State<O>>,
         token: Token,
-        message: &[u8],
+        message: Payload<'_>,
         peer: PeerId,
     ) {
         let outlet = state.outlet.clone();
         drop(state);
         let outlet = outlet.expect("a connection is open");
-        let (written, trouble) = write_one(&*outlet, token.header(), message, peer);
+        let (written, trouble) = write_one(&*outlet, token.header(), &message, peer);
         // Before the session hears that nobody writes: the driver then counts on a closed descriptor.
         drop(outlet);
         let mut state = lock(&self.state);
@@ -462,7 +466,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             };
             return (self.settle(writer, settle), trouble);
         }
-        let (written_bytes, mut trouble) = write_stream(&*outlet, taken.bytes());
+        let (written_bytes, mut trouble) = write_stream(&*outlet, &taken);
         drop(outlet);
         let settle = |state: &mut State<O>| {
             if matches!(trouble, Some(Trouble::Short)) {
@@ -645,7 +649,7 @@ enum Writer {
 /// What is sent: encoded on its way in, or before.
 #[derive(Debug, Clone, Copy)]
 enum Message<'a> {
-    Payload(&'a [u8]),
+    Payload(Payload<'a>),
     Encoded(&'a Encoded),
 }
 
@@ -680,7 +684,7 @@ impl<'a> Message<'a> {
     }
 
     /// What its sender writes behind a header.
-    fn payload(self) -> &'a [u8] {
+    fn payload(self) -> Payload<'a> {
         match self {
             Self::Payload(payload) => payload,
             Self::Encoded(_) => unreachable!("what is encoded is written from a block"),
@@ -727,11 +731,19 @@ pub(crate) fn write_one(
     }
 }
 
-pub(crate) fn write_stream(outlet: &impl Outlet, bytes: &[u8]) -> (usize, Option<Trouble>) {
-    if bytes.is_empty() {
-        return (0, None);
+pub(crate) fn write_stream(outlet: &impl Outlet, taken: &Taken) -> (usize, Option<Trouble>) {
+    let mut slices = [IoSlice::new(&[]); BLOCK_SLICES];
+    let mut count = 0;
+    for slice in taken.slices() {
+        slices[count] = IoSlice::new(slice);
+        count += 1;
     }
-    match outlet.write(&[], bytes, PeerId::SOLE) {
+    let written = match &slices[..count] {
+        [] => return (0, None),
+        [one] => outlet.write(&[], one, PeerId::SOLE),
+        several => outlet.write_slices(several),
+    };
+    match written {
         Ok(written_bytes) => (written_bytes, None),
         Err(error) if is_shortage(&error) => (0, Some(Trouble::Short)),
         Err(error) if is_transient(&error) => (0, None),

@@ -126,10 +126,12 @@ impl Socket {
     /// A TLS socket never waits here.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
         if let Some(tls) = self.session() {
-            return tls.send(self, header, payload);
+            return tls.send(self, &[IoSlice::new(header), IoSlice::new(payload)]);
         }
         if let Some(tty) = &self.tty {
-            return tty.send(self.as_fd(), header, payload);
+            let slices = [IoSlice::new(header), IoSlice::new(payload)];
+            let from = usize::from(header.is_empty());
+            return tty.send(self.as_fd(), &slices[from..]);
         }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
         if let Some(target) = self.target {
@@ -144,6 +146,17 @@ impl Socket {
         }
         let slices = [IoSlice::new(header), IoSlice::new(payload)];
         sys::socket::sendmsg(self.as_fd(), &slices, flags)
+    }
+
+    /// Sends some of a stream's bytes that lie in several places, without a wait.
+    pub(crate) fn send_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(tls) = self.session() {
+            return tls.send(self, slices);
+        }
+        if let Some(tty) = &self.tty {
+            return tty.send(self.as_fd(), slices);
+        }
+        sys::socket::sendmsg(self.as_fd(), slices, libc::MSG_NOSIGNAL | Wait::No.flag())
     }
 
     /// Receives some of a stream, or one datagram.
