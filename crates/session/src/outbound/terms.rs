@@ -162,6 +162,11 @@ impl Taken {
         self.slices().flatten().copied().collect()
     }
 
+    /// How many messages it is, the rest of one among them.
+    pub const fn messages(&self) -> u64 {
+        self.block.tally().messages
+    }
+
     /// The datagrams to send, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         self.block.datagrams()

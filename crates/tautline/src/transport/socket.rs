@@ -1,6 +1,6 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -185,6 +185,21 @@ impl Socket {
         let room = buffer.len();
         self.recv_unsecured(buffer, wait)
             .map(|bytes| Arrived::new(bytes, room))
+    }
+
+    /// Receives some of a stream without a wait, first into `room` and what is left into `buffer`. Where
+    /// that takes two calls, it fills only one of them.
+    pub(crate) fn recv_split(&self, room: &mut [u8], buffer: &mut [u8]) -> io::Result<Arrived> {
+        if room.is_empty() {
+            return self.recv(buffer, Wait::No);
+        }
+        if self.tls.is_some() || self.tty.is_some() {
+            return self.recv(room, Wait::No);
+        }
+        let room_bytes = room.len() + buffer.len();
+        let mut slices = [IoSliceMut::new(room), IoSliceMut::new(buffer)];
+        sys::socket::recvmsg(self.as_fd(), &mut slices, Wait::No.flag())
+            .map(|bytes| Arrived::new(bytes, room_bytes))
     }
 
     /// What the kernel has, as it is.

@@ -13,7 +13,7 @@ use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Arrived, Wait, is_icmp, is_of_tls, is_shortage};
+use crate::transport::{Arrived, is_icmp, is_of_tls, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share.
@@ -51,15 +51,21 @@ impl LinkDriver {
             let kind = outlet.socket().kind();
             let (datagram, tells_drained) = (kind.is_datagram(), kind.tells_drained());
             self.shared().counters.read_call();
-            match outlet.socket().recv(buffer, Wait::No) {
+            // A frame whose start has come is put together where the rest of it is read to.
+            let room = self.inbound.room();
+            let room_bytes = room.len();
+            match outlet.socket().recv_split(room, buffer) {
                 Ok(arrived) if arrived.bytes == 0 && !datagram => return self.peer_ended(turn),
                 Ok(arrived) => {
-                    let bytes = &buffer[..arrived.bytes];
+                    let (in_room, asked_bytes) =
+                        (arrived.bytes.min(room_bytes), room_bytes + buffer.len());
+                    self.inbound.filled(in_room);
+                    let bytes = &buffer[..arrived.bytes - in_room];
                     let alive = self.deliver(bytes, arrived, turn);
                     let drained = tells_drained
                         && !to_the_end
                         && self.broken.is_none()
-                        && arrived.bytes < buffer.len();
+                        && arrived.bytes < asked_bytes;
                     if alive == Alive::No || drained {
                         return alive;
                     }
@@ -162,7 +168,7 @@ impl LinkDriver {
         shared.counters.skipped(skipped_bytes);
         shared
             .counters
-            .read(messages, payload_bytes, bytes.len() as u64, at);
+            .read(messages, payload_bytes, arrived.bytes as u64, at);
         if self.gathering.is_some() {
             self.watch_batch(turn);
         }
