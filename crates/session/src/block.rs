@@ -1,14 +1,30 @@
-//! Messages side by side in one buffer, with their borders and the times they were queued.
+//! Messages side by side, with their borders and the times they were queued. Where their bytes lie is
+//! the business of [`store`].
+
+mod store;
+
+use bytes::Bytes;
 
 mod runs;
 
 use crate::account::Tally;
+use store::Store;
 
 pub use runs::{Run, Runs};
 
 /// Room of a pooled block: 64 KiB of payload with its framing, stuffed or not, so that a 64 KiB message
 /// needs one.
 pub const BLOCK_BYTES: usize = 64 * 1024 + 512;
+
+/// Most slices that a block is written from.
+pub const BLOCK_SLICES: usize = 2 * BLOCK_OWNED + 1;
+
+/// Most messages in a block that stay where they are: each is a header and a slice of its own.
+const BLOCK_OWNED: usize = 16;
+
+/// Most bytes in a block with several messages of which one stays where it is. They cost no room, and one
+/// write of four times 64 KiB took 10 to 35 % less time than four, over TCP and Unix sockets.
+const GATHERED_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 
 /// Most messages in a block: without it a block of empty datagrams would never be full.
 const BLOCK_MESSAGES: usize = 16 * 1024;
@@ -49,13 +65,11 @@ impl PeerId {
 /// out of the session is all that "in flight" needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    bytes: Vec<u8>,
+    store: Store,
     messages: Vec<Message>,
     stamps: Vec<Stamp>,
     /// The first message that is not wholly written.
     head: usize,
-    /// The first byte that is not written.
-    head_byte: usize,
     /// Bytes of the head message that are written.
     cut_bytes: usize,
     /// The stamp that covers the head message.
@@ -71,6 +85,23 @@ struct Message {
     bytes: u32,
     framing_bytes: u32,
     peer: PeerId,
+}
+
+/// How long a message is, and how much of it is copied into a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) encoded_bytes: usize,
+    pub(crate) copied_bytes: usize,
+}
+
+impl Size {
+    /// Of a message that is copied whole.
+    pub(crate) const fn copied(encoded_bytes: usize) -> Self {
+        Self {
+            encoded_bytes,
+            copied_bytes: encoded_bytes,
+        }
+    }
 }
 
 /// What a write completed.
@@ -102,53 +133,48 @@ impl Block {
     /// An empty block with the room of [`BLOCK_BYTES`]; a larger message gets a block of its own size.
     pub fn with_room(room_bytes: usize) -> Self {
         Self {
-            bytes: Vec::with_capacity(room_bytes),
+            store: Store::with_room(room_bytes),
             ..Self::default()
         }
     }
 
-    /// The bytes it can hold without growing.
+    /// The bytes that can be copied into it without growing.
     pub const fn room_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.store.room_bytes()
     }
 
     /// Makes it empty again; its buffers keep their room.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.store.clear();
         self.messages.clear();
         self.stamps.clear();
-        (self.head, self.head_byte, self.cut_bytes, self.head_stamp) = (0, 0, 0, 0);
+        (self.head, self.cut_bytes, self.head_stamp) = (0, 0, 0);
         self.tally = Tally::default();
         self.framing_bytes = 0;
     }
 
-    /// What a stream has to write: everything from the first unwritten byte on.
-    pub fn unwritten(&self) -> &[u8] {
-        &self.bytes[self.head_byte..]
+    /// What a stream has to write: everything from the first unwritten byte on, in
+    /// [`BLOCK_SLICES`] at most, none of them empty.
+    pub fn unwritten(&self) -> impl Iterator<Item = &[u8]> {
+        self.store.slices()
     }
 
     /// The datagram at the front, `None` when all are sent.
+    #[cfg(test)]
     fn front(&mut self) -> Option<Datagram<'_>> {
         self.skip_taken_out();
-        let message = self.messages.get(self.head)?;
-        let end = self.head_byte + message.bytes as usize;
-        Some(Datagram {
-            peer: message.peer,
-            payload: &self.bytes[self.head_byte..end],
-        })
+        self.datagrams().next()
     }
 
     /// The datagrams that are not sent yet, in order.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
-        let mut from = self.head_byte;
-        self.messages[self.head..]
-            .iter()
-            .filter_map(move |message| {
-                let payload = &self.bytes[from..from + message.bytes as usize];
-                from += payload.len();
-                let peer = message.peer;
-                (peer != PeerId::NOBODY).then_some(Datagram { peer, payload })
-            })
+        let mut walk = self.store.walk();
+        let messages = self.messages.iter().enumerate().skip(self.head);
+        messages.filter_map(move |(index, message)| {
+            let payload = walk.datagram(index, message.bytes as usize);
+            let peer = message.peer;
+            (peer != PeerId::NOBODY).then_some(Datagram { peer, payload })
+        })
     }
 
     /// The same, as runs that may leave in one call each.
@@ -177,13 +203,23 @@ impl Block {
 
     /// Whether one more message goes in. Of several it holds no more than `share`.
     #[inline]
-    pub(crate) const fn fits(&self, encoded_bytes: usize, share: Tally) -> bool {
+    pub(crate) const fn fits(&self, size: Size, share: Tally) -> bool {
+        let encoded_bytes = size.encoded_bytes as u64;
         let within_share = self.is_empty()
             || (self.tally.messages < share.messages
-                && self.tally.bytes + encoded_bytes as u64 <= share.bytes);
+                && self.tally.bytes + encoded_bytes <= share.bytes);
+        // What is copied is limited by the room for it.
+        let all_copied = !self.store.has_owned() && size.copied_bytes == size.encoded_bytes;
         within_share
-            && self.bytes.capacity() - self.bytes.len() >= encoded_bytes
+            && self.store.spare_bytes() >= size.copied_bytes
             && self.messages.len() < BLOCK_MESSAGES
+            && (all_copied || self.gathers(encoded_bytes))
+    }
+
+    const fn gathers(&self, encoded_bytes: u64) -> bool {
+        self.is_empty() && !self.store.has_owned()
+            || self.tally.bytes + encoded_bytes <= GATHERED_BYTES
+                && self.store.owned_messages() < BLOCK_OWNED
     }
 
     /// Appends a message with its header.
@@ -207,9 +243,20 @@ impl Block {
         peer: PeerId,
         append: impl FnOnce(&mut Vec<u8>),
     ) {
-        let before = self.bytes.len();
-        append(&mut self.bytes);
-        let encoded_bytes = self.bytes.len() - before;
+        let encoded_bytes = self.store.append(append);
+        self.note(encoded_bytes, framing_bytes, peer);
+    }
+
+    /// Appends a message of which only the header is copied.
+    pub(crate) fn push_owned(&mut self, header: &[u8], payload: Bytes, peer: PeerId) {
+        let encoded_bytes = header.len() + payload.len();
+        self.store
+            .append_owned(header, payload, self.messages.len());
+        self.note(encoded_bytes, header.len(), peer);
+    }
+
+    #[inline]
+    fn note(&mut self, encoded_bytes: usize, framing_bytes: usize, peer: PeerId) {
         self.messages.push(Message {
             // The payload limit keeps an encoded message within 32 bits.
             bytes: encoded_bytes as u32,
@@ -237,9 +284,9 @@ impl Block {
 
     /// Says that the head message's first `bytes` are written already.
     pub(crate) fn cut(&mut self, bytes: usize) {
-        debug_assert!(self.head_byte + bytes <= self.bytes.len() && self.cut_bytes == 0);
+        debug_assert!(bytes as u64 <= self.tally.bytes && self.cut_bytes == 0);
         self.cut_bytes = bytes;
-        self.head_byte += bytes;
+        self.store.pass(bytes);
         self.tally.bytes -= bytes as u64;
     }
 
@@ -250,10 +297,12 @@ impl Block {
         written_bytes: usize,
         mut delayed: impl FnMut(u64, u32),
     ) -> Completed {
-        debug_assert!(written_bytes <= self.unwritten().len());
+        // Nothing is taken out of the middle of a stream's block: its tally is what is to be written.
+        let unwritten_bytes = self.tally.bytes as usize;
+        debug_assert!(written_bytes <= unwritten_bytes);
         let first = self.head;
         let mut framing_bytes = 0;
-        if written_bytes == self.unwritten().len() {
+        if written_bytes == unwritten_bytes {
             self.head = self.messages.len();
             self.cut_bytes = 0;
             framing_bytes = self.framing_bytes;
@@ -271,7 +320,7 @@ impl Block {
             }
             self.cut_bytes += left_bytes;
         }
-        self.head_byte += written_bytes;
+        self.store.pass(written_bytes);
         let written = Tally {
             messages: (self.head - first) as u64,
             bytes: written_bytes as u64,
@@ -290,7 +339,7 @@ impl Block {
         self.skip_taken_out();
         let message = *self.messages.get(self.head)?;
         self.head += 1;
-        self.head_byte += message.bytes as usize;
+        self.store.pass(message.bytes as usize);
         self.tally -= Tally::one(message.bytes as usize);
         self.framing_bytes -= u64::from(message.framing_bytes);
         self.tell_delays(self.head - 1, self.head, delayed);
@@ -307,7 +356,7 @@ impl Block {
             passed += Tally::one(message.bytes as usize);
             self.framing_bytes -= u64::from(message.framing_bytes);
         }
-        self.head_byte += passed.bytes as usize;
+        self.store.pass(passed.bytes as usize);
         self.tally -= passed;
         self.tell_delays(first, self.head, delayed);
         passed
@@ -370,7 +419,7 @@ impl Block {
         } = self.messages[self.head];
         self.framing_bytes -= u64::from(framing_bytes);
         self.head += 1;
-        self.head_byte += rest.bytes as usize;
+        self.store.pass(rest.bytes as usize);
         self.cut_bytes = 0;
         self.tally -= rest;
         self.tell_delays(self.head - 1, self.head, |_, _| {});
@@ -388,7 +437,8 @@ impl Block {
         {
             return removed;
         }
-        let (mut to, mut to_byte, mut from_byte) = (self.head, self.head_byte, self.head_byte);
+        let mut to = self.head;
+        let mut rewrite = self.store.rewrite();
         let mut stamp = self.head_stamp;
         for from in self.head..self.messages.len() {
             while let Some(next) = self.stamps.get_mut(stamp)
@@ -402,19 +452,23 @@ impl Block {
             if message.peer == PeerId::DRIVER {
                 removed += Tally::one(bytes);
                 self.framing_bytes -= u64::from(message.framing_bytes);
+                rewrite.leave_out(bytes);
             } else {
-                self.bytes
-                    .copy_within(from_byte..from_byte + bytes, to_byte);
+                rewrite.keep(from, bytes, to);
                 self.messages[to] = message;
                 to += 1;
-                to_byte += bytes;
             }
-            from_byte += bytes;
         }
         self.messages.truncate(to);
-        self.bytes.truncate(to_byte);
+        rewrite.end();
         self.tally -= removed;
         removed
+    }
+
+    /// How much of a partly written front message [`split_cut`](Self::split_cut) copies.
+    pub(crate) fn cut_copied_bytes(&self) -> usize {
+        let rest = self.cut_tally().map_or(0, |rest| rest.bytes as usize);
+        self.store.copied_bytes(self.head, rest)
     }
 
     /// Splits a partly written front message off into `rest`, an empty block with room for it.
@@ -422,9 +476,8 @@ impl Block {
         debug_assert!(self.is_cut());
         let message = self.messages[self.head];
         let rest_bytes = message.bytes as usize - self.cut_bytes;
-        let end = self.head_byte + rest_bytes;
-        rest.bytes
-            .extend_from_slice(&self.bytes[self.head_byte..end]);
+        self.store
+            .move_front(self.head, rest_bytes, &mut rest.store, 0);
         rest.messages.push(message);
         rest.cut_bytes = self.cut_bytes;
         rest.tally = Tally::one(rest_bytes);
@@ -437,7 +490,6 @@ impl Block {
             });
         }
         self.head += 1;
-        self.head_byte = end;
         self.cut_bytes = 0;
         self.tally -= rest.tally;
     }
@@ -446,7 +498,7 @@ impl Block {
     pub(crate) fn dead(&self) -> Tally {
         Tally {
             messages: self.messages.len() as u64 - self.tally.messages,
-            bytes: self.bytes.len() as u64 - self.tally.bytes,
+            bytes: self.store.held_bytes() as u64 - self.tally.bytes,
         }
     }
 
@@ -456,24 +508,34 @@ impl Block {
         self.messages.len()
     }
 
-    /// Moves the messages that are somebody's into `to`, as far as they fit. Returns the length of
-    /// the first that does not; `None` when all did.
+    /// Moves the messages that are somebody's into `to`, as far as they fit. Returns how much the first
+    /// that does not would copy; `None` when all did.
     pub(crate) fn drain_into(&mut self, to: &mut Self, share: Tally) -> Option<usize> {
         loop {
             self.skip_taken_out();
             let at_ns = self.stamps.get(self.head_stamp).map(|stamp| stamp.at_ns);
-            let datagram = self.front()?;
-            if !to.fits(datagram.payload.len(), share) {
-                return Some(datagram.payload.len());
+            let message = *self.messages.get(self.head)?;
+            let encoded_bytes = message.bytes as usize;
+            let size = Size {
+                encoded_bytes,
+                copied_bytes: self.store.copied_bytes(self.head, encoded_bytes),
+            };
+            if !to.fits(size, share) {
+                return Some(size.copied_bytes);
             }
             if let Some(at_ns) = at_ns
                 && to.stamps.last().is_none_or(|last| last.at_ns != at_ns)
             {
                 to.stamp(at_ns);
             }
-            // Only shared queues are moved together, and datagrams have no framing.
-            to.push(&[], datagram.payload, datagram.peer);
-            self.evict_front();
+            let index = to.messages.len();
+            self.store
+                .move_front(self.head, encoded_bytes, &mut to.store, index);
+            to.note(encoded_bytes, message.framing_bytes as usize, message.peer);
+            self.head += 1;
+            self.tally -= Tally::one(encoded_bytes);
+            self.framing_bytes -= u64::from(message.framing_bytes);
+            self.tell_delays(self.head - 1, self.head, |_, _| {});
         }
     }
 
@@ -499,7 +561,8 @@ impl Block {
             && message.peer == PeerId::NOBODY
         {
             self.head += 1;
-            self.head_byte += message.bytes as usize;
+            let bytes = message.bytes as usize;
+            self.store.pass(bytes);
         }
         if self.head > first {
             self.tell_delays(first, self.head, |_, _| {});
@@ -541,6 +604,10 @@ mod tests {
         block
     }
 
+    fn unwritten(block: &Block) -> Vec<u8> {
+        block.unwritten().flatten().copied().collect()
+    }
+
     fn tally(messages: u64, bytes: u64) -> Tally {
         Tally { messages, bytes }
     }
@@ -550,7 +617,7 @@ mod tests {
         for written in 0..=6 {
             let mut block = block(&[(b"ab", ONE), (b"", ONE), (b"cdef", ONE)]);
             let completed = block.advance(written, |_, _| {}).written;
-            assert_eq!(block.unwritten(), &b"abcdef"[written..]);
+            assert_eq!(unwritten(&block), &b"abcdef"[written..]);
             assert_eq!(completed.bytes, written as u64);
             assert_eq!(block.is_cut(), [1, 3, 4, 5].contains(&written));
             assert_eq!(
@@ -567,10 +634,13 @@ mod tests {
         block.advance(1, |_, _| {});
         let mut rest = Block::with_room(8);
         block.split_cut(&mut rest);
-        assert_eq!((rest.unwritten(), rest.tally()), (&b"bc"[..], tally(1, 2)));
         assert_eq!(
-            (block.unwritten(), block.tally()),
-            (&b"de"[..], tally(1, 2))
+            (unwritten(&rest), rest.tally()),
+            (b"bc".to_vec(), tally(1, 2))
+        );
+        assert_eq!(
+            (unwritten(&block), block.tally()),
+            (b"de".to_vec(), tally(1, 2))
         );
         assert_eq!(rest.advance(2, |_, _| {}).written, tally(1, 2));
     }

@@ -2,7 +2,8 @@
 //!
 //! Frames that lie whole in the caller's buffer are handed out in place; only a frame that two reads
 //! share is put together in a buffer of the link's own, which grows as bytes arrive and never by a
-//! length that the peer announced.
+//! length that the peer announced. Of a large one the rest can be read right there, see
+//! [`Inbound::room`].
 
 use std::ops::Range;
 
@@ -12,16 +13,20 @@ use crate::framing::{FrameFault, Framing, OnBadFrame, Parser, Step};
 /// Finds the frames in what one connection receives.
 ///
 /// Input: [`frames`](Self::frames) with each read. Output: drain [`Frames::next`] until `None`; what
-/// is left then is kept for the next read.
+/// is left then is kept for the next read. Who can read into two places at once offers the kernel
+/// [`room`](Self::room) first and says with [`filled`](Self::filled) how much of that came.
 #[derive(Debug)]
 pub struct Inbound {
     parser: Parser,
     /// Bytes of the prefix that marks control frames, where the peer may send some.
     control_prefix_bytes: Option<usize>,
     heard: Heard,
-    /// Bytes of earlier reads that are not delivered yet, from `start` on.
+    /// Bytes of earlier reads that are not delivered yet: `start..end`. What is behind that is room.
     carry: Vec<u8>,
     start: usize,
+    end: usize,
+    /// What the frame that begins there takes in all, as far as is known; 0 if none was begun.
+    needed_bytes: usize,
 }
 
 impl Inbound {
@@ -41,6 +46,8 @@ impl Inbound {
             heard: Heard::default(),
             carry: Vec::new(),
             start: 0,
+            end: 0,
+            needed_bytes: 0,
         }
     }
 
@@ -57,6 +64,42 @@ impl Inbound {
         std::mem::take(&mut self.heard)
     }
 
+    /// Where the next read may put the rest of a large frame that has begun; empty where it is as well
+    /// to read elsewhere. Never longer than that rest, and never more than has come of the frame, unless
+    /// earlier ones were as long: a length that was only announced takes no memory.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        let missing_bytes = self.needed_bytes.saturating_sub(self.kept_bytes());
+        if missing_bytes < ROOM_BYTES {
+            return &mut [];
+        }
+        self.make_room(missing_bytes)
+    }
+
+    fn make_room(&mut self, missing_bytes: usize) -> &mut [u8] {
+        self.move_to_front();
+        let may_take_bytes = self.end.max(self.carry.capacity() - self.end);
+        let room_bytes = missing_bytes.min(may_take_bytes);
+        if room_bytes < ROOM_BYTES {
+            return &mut [];
+        }
+        let end = self.end + room_bytes;
+        if self.carry.len() < end {
+            self.carry.resize(end, 0);
+        }
+        &mut self.carry[self.end..end]
+    }
+
+    /// The next `bytes` of the stream are in [`room`](Self::room). What came behind them, elsewhere, goes to
+    /// [`frames`](Self::frames) next.
+    pub fn filled(&mut self, bytes: usize) {
+        assert!(
+            bytes <= self.carry.len() - self.end,
+            "there is room for them"
+        );
+        self.end += bytes;
+    }
+
     /// Takes what one read returned. `bytes` may be empty, to go on after a pause.
     #[inline]
     pub const fn frames<'a>(&'a mut self, bytes: &'a [u8]) -> Frames<'a> {
@@ -69,7 +112,7 @@ impl Inbound {
 
     /// Bytes kept for later: part of a frame, or what [`Frames::keep`] put by.
     pub const fn kept_bytes(&self) -> usize {
-        self.carry.len() - self.start
+        self.end - self.start
     }
 
     /// Bytes passed over because of faults, so far.
@@ -101,16 +144,28 @@ impl Inbound {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if self.start > 0 {
-            self.carry.drain(..self.start);
-            self.start = 0;
+        self.move_to_front();
+        let end = self.end + bytes.len();
+        match self.carry.get_mut(self.end..end) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => {
+                self.carry.truncate(self.end);
+                self.carry.extend_from_slice(bytes);
+            }
         }
-        self.carry.extend_from_slice(bytes);
+        self.end = end;
     }
 
-    fn forget(&mut self) {
-        self.carry.clear();
-        self.start = 0;
+    fn move_to_front(&mut self) {
+        if self.start > 0 {
+            self.carry.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+
+    const fn forget(&mut self) {
+        (self.start, self.end) = (0, 0);
+        self.needed_bytes = 0;
     }
 }
 
@@ -171,6 +226,8 @@ impl Frames<'_> {
 
     /// Puts what is left by, whole frames too: the link was paused in the middle of a read.
     pub fn keep(self) {
+        // There may be whole frames among them.
+        self.inbound.needed_bytes = 0;
         if self.at < self.bytes.len() {
             self.inbound.keep(&self.bytes[self.at..]);
         }
@@ -223,9 +280,10 @@ impl Frames<'_> {
                 }
                 Step::Pass { bytes } => self.at += bytes,
                 Step::Fault(fault) => return Some(Err(fault)),
-                Step::Incomplete { .. } => {
+                Step::Incomplete { needed_bytes } => {
                     if !left.is_empty() {
                         self.inbound.keep(left);
+                        self.inbound.needed_bytes = needed_bytes;
                         self.at = self.bytes.len();
                     }
                     return None;
@@ -248,10 +306,11 @@ impl Frames<'_> {
                 parser,
                 carry,
                 start,
+                end,
                 control_prefix_bytes,
                 ..
             } = &mut *self.inbound;
-            match Inbound::step(parser, *control_prefix_bytes, &carry[*start..]) {
+            match Inbound::step(parser, *control_prefix_bytes, &carry[*start..*end]) {
                 Step::Frame {
                     header_bytes,
                     payload_bytes,
@@ -272,6 +331,7 @@ impl Frames<'_> {
                     let left = &self.bytes[self.at..];
                     let more = &left[..left.len().min(needed_bytes - kept_bytes)];
                     if more.is_empty() {
+                        self.inbound.needed_bytes = needed_bytes;
                         return Some(None);
                     }
                     self.inbound.keep(more);
@@ -281,6 +341,9 @@ impl Frames<'_> {
         }
     }
 }
+
+/// Less than that is copied: a second place to read to costs the kernel about as much.
+const ROOM_BYTES: usize = 4 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -355,6 +418,100 @@ mod tests {
         assert!(frames.is_empty());
         assert_eq!(inbound.kept_bytes(), 6);
         assert!(inbound.carry.capacity() < 1024);
+    }
+
+    /// What a link reads from a stream of which so many bytes come at a time, and the most room it had.
+    fn read_into_room(stream: &[u8], each: usize, buffer: usize) -> (Vec<Vec<u8>>, usize, u64) {
+        let mut inbound = Inbound::new(Framing::length_prefix(), 1 << 20, None);
+        let (mut frames, mut copied) = (Vec::new(), 0);
+        let mut left = stream;
+        while !left.is_empty() {
+            let room = inbound.room();
+            let most = room.len() + buffer;
+            let (came, rest) = left.split_at(each.min(most).min(left.len()));
+            let (first, second) = came.split_at(came.len().min(room.len()));
+            room[..first.len()].copy_from_slice(first);
+            inbound.filled(first.len());
+            collect(&mut inbound, second, &mut frames);
+            copied += (inbound.kept_bytes().min(second.len())) as u64;
+            left = rest;
+        }
+        (frames, inbound.carry.capacity(), copied)
+    }
+
+    fn stream_of(lengths: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let (mut stream, mut payloads) = (Vec::new(), Vec::new());
+        for (number, &length) in lengths.iter().enumerate() {
+            let payload: Vec<u8> = (0..length).map(|at| (at / 7 + number) as u8).collect();
+            stream.extend((length as u32).to_be_bytes());
+            stream.extend(&payload);
+            payloads.push(payload);
+        }
+        (stream, payloads)
+    }
+
+    #[test]
+    fn the_same_frames_come_out_when_the_rest_of_a_large_one_is_read_into_its_place() {
+        let lengths = [10_000, 3, 70_000, 70_000, 0, 20_000, 65_536, 65_536, 9_000];
+        let (stream, payloads) = stream_of(&lengths);
+        for each in [
+            1_000,
+            4_095,
+            4_096,
+            4_100,
+            9_999,
+            30_000,
+            68 * 1024,
+            usize::MAX,
+        ] {
+            for buffer in [1_024, 4_096, 68 * 1024] {
+                let (frames, room_bytes, _) = read_into_room(&stream, each, buffer);
+                assert!(frames == payloads, "reads of {each} beside {buffer}");
+                assert!(room_bytes <= 2 * 70_004, "{room_bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_large_frames_little_is_copied_once_they_have_room() {
+        let (stream, payloads) = stream_of(&[65_536; 32]);
+        let (frames, _, copied) = read_into_room(&stream, usize::MAX, 68 * 1024);
+        assert_eq!(frames, payloads);
+        assert!(
+            copied < stream.len() as u64 / 4,
+            "{copied} of {}",
+            stream.len()
+        );
+    }
+
+    #[test]
+    fn an_announced_length_makes_no_room_before_bytes_of_it_have_come() {
+        let mut inbound = Inbound::new(Framing::length_prefix(), 1 << 30, None);
+        let mut frames = Vec::new();
+        collect(&mut inbound, &[0x3f, 0, 0, 0, 1, 2], &mut frames);
+        assert!(inbound.room().is_empty());
+        collect(&mut inbound, &[7; 5_000], &mut frames);
+        assert_eq!(inbound.room().len(), 5_006);
+        inbound.filled(5_006);
+        collect(&mut inbound, &[], &mut frames);
+        assert_eq!(inbound.room().len(), 10_012);
+        assert!(frames.is_empty());
+        assert!(inbound.carry.capacity() <= 2 * 10_012);
+    }
+
+    #[test]
+    fn a_pause_leaves_no_room_until_what_was_kept_is_handed_out() {
+        let (stream, payloads) = stream_of(&[10_000, 20_000]);
+        let mut inbound = Inbound::new(Framing::length_prefix(), 1 << 20, None);
+        let mut frames = inbound.frames(&stream[..19_000]);
+        assert_eq!(frames.next(), Some(Ok(&payloads[0][..])));
+        frames.keep();
+        assert!(inbound.room().is_empty());
+        let mut later = Vec::new();
+        collect(&mut inbound, &[], &mut later);
+        assert_eq!(inbound.room().len(), 19_000 - 10_004);
+        collect(&mut inbound, &stream[19_000..], &mut later);
+        assert_eq!(later, payloads[1..]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod idle;
 mod inbound;
 mod intake;
 mod outbound;
+mod payload;
 mod peers;
 mod pressure;
 mod queue;
@@ -28,7 +29,7 @@ mod strategy;
 mod waiters;
 
 pub use account::{Discarded, SendStatistics, Tally};
-pub use block::{BLOCK_BYTES, Block, Datagram, PeerId, Run, Runs};
+pub use block::{BLOCK_BYTES, BLOCK_SLICES, Block, Datagram, PeerId, Run, Runs};
 pub use budget::Budget;
 pub use control::{CONTROL_BYTES, Control, Heard};
 pub use delay::QueueDelay;
@@ -44,6 +45,7 @@ pub use outbound::{
     Call, Caller, DatagramsWritten, DirectWrite, Discard, Offer, Outbound, OutboundOptions,
     Refusal, Settled, Stopped, Surroundings, Taken, Token,
 };
+pub use payload::Payload;
 pub use pressure::Pressure;
 pub use reconnect::{FirstAttempt, Next, OnLoss, Reconnect, Retries};
 pub use strategy::{Strategy, UnknownStrategy};

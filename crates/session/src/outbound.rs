@@ -56,6 +56,8 @@ pub struct Outbound {
     frame_limit_bytes: usize,
     /// The longest encoding.
     room_bytes: usize,
+    /// Owned payloads from this length on are not copied.
+    copy_limit_bytes: usize,
     /// The longest payload that fits however it is encoded: what a longer one is told.
     payload_limit_bytes: usize,
     /// Where the user's own framing encodes a message, whose length nobody knows before.
@@ -156,6 +158,7 @@ impl Outbound {
             hook_limit,
             frame_limit_bytes,
             room_bytes,
+            copy_limit_bytes: options.copy_limit_bytes,
             payload_limit_bytes: frame_limit_bytes.min(framing.payload_within(room_bytes)),
             joins: matches!(framing, Framing::Raw | Framing::LengthPrefix { .. })
                 && !options.shared

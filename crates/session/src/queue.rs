@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::account::Tally;
-use crate::block::{BLOCK_BYTES, Block, PeerId};
+use crate::block::{BLOCK_BYTES, Block, PeerId, Size};
 use crate::outbound::Surroundings;
 
 /// Blocks in order, oldest first. Holds what no writer has in hand.
@@ -69,7 +69,7 @@ impl SendQueue {
     #[inline]
     pub(crate) fn push(
         &mut self,
-        encoded_bytes: usize,
+        size: Size,
         at_ns: Option<u64>,
         surroundings: &impl Surroundings,
         push: impl FnOnce(&mut Block),
@@ -78,7 +78,7 @@ impl SendQueue {
             self.group = Group::new(at_ns);
         }
         let share = self.share;
-        let has_room = |block: &Block| block.fits(encoded_bytes, share);
+        let has_room = |block: &Block| block.fits(size, share);
         let new_block = !self.blocks.back().is_some_and(has_room);
         if new_block {
             if self.blocks.capacity() == 0 {
@@ -86,7 +86,7 @@ impl SendQueue {
                 self.blocks.reserve_exact(1);
             }
             self.blocks
-                .push_back(block_for(encoded_bytes, surroundings));
+                .push_back(block_for(size.copied_bytes, surroundings));
         }
         let block = self
             .blocks
@@ -97,7 +97,7 @@ impl SendQueue {
             block.stamp(self.group.at_ns);
         }
         push(block);
-        let message = Tally::one(encoded_bytes);
+        let message = Tally::one(size.encoded_bytes);
         self.group.tally += message;
         self.tally += message;
     }
@@ -111,7 +111,7 @@ impl SendQueue {
             return false;
         }
         match self.blocks.back_mut() {
-            Some(block) if block.fits(message.bytes as usize, self.share) => {
+            Some(block) if block.fits(Size::copied(message.bytes as usize), self.share) => {
                 block.push(header, payload, PeerId::SOLE);
             }
             Some(_) | None => return false,
@@ -125,20 +125,21 @@ impl SendQueue {
     #[cold]
     pub(crate) fn push_ahead(
         &mut self,
-        encoded_bytes: usize,
+        size: Size,
         surroundings: &impl Surroundings,
         push: impl FnOnce(&mut Block),
     ) {
         let share = self.share;
-        let has_room = |block: &Block| block.fits(encoded_bytes, share);
+        let has_room = |block: &Block| block.fits(size, share);
         if !self.ahead.back().is_some_and(has_room) {
-            self.ahead.push_back(block_for(encoded_bytes, surroundings));
+            self.ahead
+                .push_back(block_for(size.copied_bytes, surroundings));
         }
         let block = self.ahead.back_mut();
         let block = block.expect("pushed above if there was none");
         block.stamp(surroundings.now_ns());
         push(block);
-        self.tally += Tally::one(encoded_bytes);
+        self.tally += Tally::one(size.encoded_bytes);
     }
 
     /// The oldest block, for a writer; of what goes ahead if nothing else may.
@@ -305,7 +306,7 @@ impl SendQueue {
         let Some(front) = self.blocks.front_mut() else {
             return;
         };
-        let mut rest = block_for(front.tally().bytes as usize, surroundings);
+        let mut rest = block_for(front.cut_copied_bytes(), surroundings);
         front.split_cut(&mut rest);
         self.started = Some(rest);
         self.drop_empty_front(surroundings);
@@ -381,11 +382,11 @@ impl Group {
     }
 }
 
-/// A pooled block, or one of the message's own size where it is larger.
-pub(crate) fn block_for(encoded_bytes: usize, surroundings: &impl Surroundings) -> Block {
-    if encoded_bytes <= BLOCK_BYTES {
+/// A pooled block, or one of the message's own size where what is copied of it is larger.
+pub(crate) fn block_for(copied_bytes: usize, surroundings: &impl Surroundings) -> Block {
+    if copied_bytes <= BLOCK_BYTES {
         surroundings.block()
     } else {
-        Block::with_room(encoded_bytes)
+        Block::with_room(copied_bytes)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tautline_session::{Call, Caller, Discard, Outbound, PeerId, Tally};
+use bytes::Bytes;
+use tautline_session::{Call, Caller, Discard, Outbound, Payload, PeerId, Tally};
 #[cfg(feature = "futures")]
 use {
     std::task::{Poll, Waker},
@@ -95,6 +96,40 @@ impl Link {
         // A time beyond the clock's range is no deadline.
         let deadline = Instant::now().checked_add(timeout);
         self.shared.send(message, Call::Within, deadline)
+    }
+
+    /// Sends one message as [`send`](Self::send) does, and keeps a large one without copying it.
+    ///
+    /// From 16 KiB on the queue shares the buffer until the message is written or discarded; smaller ones are
+    /// copied, which costs less. A framing that does more than put a header before a message copies all, and
+    /// so does TLS. To send one buffer over many links, clone it: no link copies it.
+    ///
+    /// What a buffer made by [`Bytes::from_owner`] does when it is dropped may run on any thread and while
+    /// the link is locked: it must not use the link.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); the buffer is given up all the same. Whoever tries again sends a clone.
+    pub fn send_bytes(&self, message: Bytes) -> Result<(), SendError> {
+        self.shared.send(&message, Call::Send, None)
+    }
+
+    /// Sends one message as [`try_send`](Self::try_send) does, and keeps a large one without copying it; see
+    /// [`send_bytes`](Self::send_bytes).
+    ///
+    /// # Errors
+    /// As [`try_send`](Self::try_send).
+    pub fn try_send_bytes(&self, message: Bytes) -> Result<(), SendError> {
+        self.shared.send(&message, Call::Try, None)
+    }
+
+    /// Sends one message as [`send_timeout`](Self::send_timeout) does, and keeps a large one without copying
+    /// it; see [`send_bytes`](Self::send_bytes).
+    ///
+    /// # Errors
+    /// As [`send_timeout`](Self::send_timeout).
+    pub fn send_bytes_timeout(&self, message: Bytes, timeout: Duration) -> Result<(), SendError> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.shared.send(&message, Call::Within, deadline)
     }
 
     /// Waits until everything accepted is written, or given up with its connection.
@@ -343,7 +378,12 @@ impl LinkShared {
         self.send(message, Call::Try, None)
     }
 
-    fn send(&self, message: &[u8], call: Call, deadline: Option<Instant>) -> Result<(), SendError> {
+    pub(crate) fn send<'a>(
+        &self,
+        message: impl Into<Payload<'a>>,
+        call: Call,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
         self.takes_messages()?;
         self.channel.send(message, self.peer, call, deadline)
     }
@@ -352,7 +392,7 @@ impl LinkShared {
     #[cfg(feature = "futures")]
     pub(crate) fn poll_send(
         &self,
-        message: &[u8],
+        message: Payload<'_>,
         place: &mut Option<Ticket>,
         waker: &Waker,
     ) -> Poll<Result<(), SendError>> {

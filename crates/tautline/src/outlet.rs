@@ -1,6 +1,6 @@
 //! Where the bytes of a channel leave: one connected socket, or one that many peers share.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::{Mutex, PoisonError};
 
 use tautline_session::{PeerId, Run};
@@ -49,6 +49,10 @@ impl channel::Outlet for Outlet {
             Err(error) if self.is_datagram() && is_icmp(&error) => send(),
             result => result,
         }
+    }
+
+    fn write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket().send_slices(slices)
     }
 
     fn write_runs(&self, runs: &[Run<'_>]) -> RunsWritten {

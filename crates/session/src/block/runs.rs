@@ -1,5 +1,6 @@
 //! Datagrams of a block that may leave in one call.
 
+use super::store::Walk;
 use super::{Block, Message, PeerId};
 
 /// Datagrams side by side, to one peer and all of one length but the last, which may be shorter: what the
@@ -35,18 +36,22 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The datagrams of a block that are not sent yet, as runs as long as one call takes.
+/// The datagrams of a block that are not sent yet, as runs as long as one call takes. One that was not
+/// copied lies alone.
 #[derive(Debug, Clone)]
 pub struct Runs<'a> {
     messages: &'a [Message],
-    bytes: &'a [u8],
+    /// The number of the first of them in the block.
+    number: usize,
+    walk: Walk<'a>,
 }
 
 impl<'a> Runs<'a> {
     pub(super) fn of(block: &'a Block) -> Self {
         Self {
             messages: &block.messages[block.head..],
-            bytes: &block.bytes[block.head_byte..],
+            number: block.head,
+            walk: block.store.walk(),
         }
     }
 
@@ -68,20 +73,18 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn pass_message(&mut self) {
-        if let Some((message, rest)) = self.messages.split_first() {
-            self.messages = rest;
-            self.bytes = &self.bytes[message.bytes as usize..];
-        }
+    fn pass_message(&mut self) -> &'a [u8] {
+        let Some((message, rest)) = self.messages.split_first() else {
+            return &[];
+        };
+        let payload = self.walk.datagram(self.number, message.bytes as usize);
+        self.messages = rest;
+        self.number += 1;
+        payload
     }
-}
 
-impl<'a> Iterator for Runs<'a> {
-    type Item = Run<'a>;
-
-    fn next(&mut self) -> Option<Run<'a>> {
-        self.skip_taken_out();
-        let first = self.messages.first()?;
+    /// How many of the next messages, which begin with this one, are one run, and their length.
+    fn measure(&self, first: &Message) -> (usize, usize) {
         let segment_bytes = first.bytes as usize;
         // An empty datagram is no segment of anything.
         let most = match segment_bytes {
@@ -92,7 +95,7 @@ impl<'a> Iterator for Runs<'a> {
         for message in &self.messages[1..] {
             let length = message.bytes as usize;
             let joins = message.peer == first.peer && (1..=segment_bytes).contains(&length);
-            if datagrams == most || !joins {
+            if datagrams == most || !joins || self.walk.is_owned(self.number + datagrams) {
                 break;
             }
             datagrams += 1;
@@ -101,13 +104,28 @@ impl<'a> Iterator for Runs<'a> {
                 break;
             }
         }
-        let (run, rest) = self.bytes.split_at(bytes);
-        self.bytes = rest;
-        self.messages = &self.messages[datagrams..];
+        (datagrams, bytes)
+    }
+}
+
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        self.skip_taken_out();
+        let first = self.messages.first()?;
+        let (datagrams, bytes) = if self.walk.is_owned(self.number) {
+            (1, self.pass_message())
+        } else {
+            let (datagrams, length) = self.measure(first);
+            self.messages = &self.messages[datagrams..];
+            self.number += datagrams;
+            (datagrams, self.walk.copied(length))
+        };
         Some(Run {
             peer: first.peer,
-            bytes: run,
-            segment_bytes,
+            bytes,
+            segment_bytes: first.bytes as usize,
             datagrams,
         })
     }
@@ -184,6 +202,18 @@ mod tests {
         runs.pass(2);
         let rest: Vec<&[u8]> = runs.flat_map(Run::each).collect();
         assert_eq!(rest, [[3; 4]]);
+    }
+
+    #[test]
+    fn one_that_was_not_copied_is_alone_and_the_others_lie_side_by_side() {
+        let mut block = block(&[(4, ONE), (4, ONE)]);
+        block.push_owned(b"", bytes::Bytes::from_static(b"good"), ONE);
+        block.push(b"", b"more", ONE);
+        assert_eq!(shapes(&block), [(4, 2, 8), (4, 1, 4), (4, 1, 4)]);
+        let mut rest = Runs::of(&block);
+        rest.pass(2);
+        let each: Vec<&[u8]> = rest.flat_map(Run::each).collect();
+        assert_eq!(each, [b"good", b"more"]);
     }
 
     #[test]

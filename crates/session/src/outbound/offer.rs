@@ -4,9 +4,10 @@ use super::{
     Call, Caller, Discard, Offer, Outbound, Refusal, Stage, Surroundings, Taken, Token, Writer,
 };
 use crate::account::Tally;
-use crate::block::{Block, PeerId};
+use crate::block::{Block, PeerId, Size};
 use crate::budget::Budget;
 use crate::framing::{Encoded, Framing, Header, Weight};
+use crate::payload::Payload;
 use crate::queue::{Part, block_for};
 use crate::strategy::Strategy;
 use crate::waiters::{Ticket, TicketState};
@@ -15,14 +16,17 @@ use crate::waiters::{Ticket, TicketState};
 #[derive(Debug, Clone, Copy)]
 struct Weighed<'a> {
     form: Form<'a>,
-    encoded_bytes: usize,
+    size: Size,
     payload_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Form<'a> {
     /// A header goes before it, and that is all.
-    Headed { header: Header, payload: &'a [u8] },
+    Headed {
+        header: Header,
+        payload: Payload<'a>,
+    },
     /// It is encoded when there is room for it.
     Plain { weight: Weight, payload: &'a [u8] },
     /// It is encoded already.
@@ -32,15 +36,15 @@ enum Form<'a> {
 impl Outbound {
     /// A message comes. On [`Offer::WriteNow`] and [`Offer::WriteTaken`] the caller has to write and
     /// settle; on [`Offer::Wait`] it has to [`redeem`](Self::redeem) or [`cancel`](Self::cancel).
-    pub fn offer(
+    pub fn offer<'a>(
         &mut self,
-        message: &[u8],
+        message: impl Into<Payload<'a>>,
         peer: PeerId,
         call: Call,
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        self.weighing(message, |outbound, weighed| {
+        self.weighing(message.into(), |outbound, weighed| {
             outbound.offer_weighed(weighed, peer, call, caller, surroundings)
         })
     }
@@ -49,13 +53,15 @@ impl Outbound {
     /// steps as it takes. `None` says that something has to be decided, and that nothing has happened:
     /// [`offer`](Self::offer) it. Else it is accepted and queued; whether the driver has to be told.
     #[inline]
-    pub fn join(&mut self, message: &[u8]) -> Option<bool> {
+    pub fn join<'a>(&mut self, message: impl Into<Payload<'a>>) -> Option<bool> {
+        let message = message.into();
         let payload_bytes = message.len();
         let decides = !self.joins
             || self.stage != Stage::Open
             || self.hook
             || !self.waiters.is_empty()
-            || payload_bytes > self.frame_limit_bytes;
+            || payload_bytes > self.frame_limit_bytes
+            || self.keeps(message);
         if decides {
             return None;
         }
@@ -64,7 +70,7 @@ impl Outbound {
         let held = self.waiting() + encoded;
         // An empty queue is never joined, so it is no question who writes.
         let within = held.messages <= self.limit.messages && held.bytes <= self.limit.bytes;
-        if !within || !self.queue.join(&header, message) {
+        if !within || !self.queue.join(&header, &message) {
             return None;
         }
         self.account.accepted += encoded;
@@ -88,15 +94,15 @@ impl Outbound {
     }
 
     /// A waiting send that was granted room takes it.
-    pub fn redeem(
+    pub fn redeem<'a>(
         &mut self,
         ticket: Ticket,
-        message: &[u8],
+        message: impl Into<Payload<'a>>,
         peer: PeerId,
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        let offer = self.weighing(message, |outbound, weighed| {
+        let offer = self.weighing(message.into(), |outbound, weighed| {
             outbound.redeem_weighed(ticket, weighed, peer, caller, surroundings)
         });
         if let Offer::Refused(Refusal::Unframeable | Refusal::TooLarge { .. }) = offer {
@@ -122,33 +128,59 @@ impl Outbound {
     #[inline]
     fn weighing(
         &mut self,
-        payload: &[u8],
+        payload: Payload<'_>,
         go_on: impl FnOnce(&mut Self, Weighed<'_>) -> Offer,
     ) -> Offer {
         let payload_bytes = payload.len();
         if payload_bytes > self.frame_limit_bytes {
             return self.too_large();
         }
-        let (form, encoded_bytes) = match &self.framing {
+        let (form, size) = match &self.framing {
             Framing::Raw | Framing::LengthPrefix { .. } => {
                 let header = self.framing.header(payload_bytes);
-                let encoded_bytes = header.len() + payload_bytes;
-                (Form::Headed { header, payload }, encoded_bytes)
+                let size = self.headed_size(&header, payload);
+                (Form::Headed { header, payload }, size)
             }
             Framing::Lines(_) | Framing::Pattern(_) | Framing::Cobs => {
+                let payload = &*payload;
                 let Ok(weight) = self.framing.weigh(payload) else {
                     return Offer::Refused(Refusal::Unframeable);
                 };
-                (Form::Plain { weight, payload }, weight.encoded_bytes)
+                let size = Size::copied(weight.encoded_bytes);
+                (Form::Plain { weight, payload }, size)
             }
-            Framing::Own(_) => return self.weighing_own(payload, go_on),
+            Framing::Own(_) => return self.weighing_own(&payload, go_on),
         };
         let weighed = Weighed {
             form,
-            encoded_bytes,
+            size,
             payload_bytes,
         };
         go_on(self, weighed)
+    }
+
+    /// Whether a payload stays where it is and is not copied.
+    #[inline]
+    const fn keeps(&self, payload: Payload<'_>) -> bool {
+        match payload {
+            Payload::Owned(bytes) => bytes.len() >= self.copy_limit_bytes,
+            Payload::Borrowed(_) => false,
+        }
+    }
+
+    /// What is copied of a message behind a header, if it has to be kept.
+    #[inline]
+    pub(super) fn headed_size(&self, header: &Header, payload: Payload<'_>) -> Size {
+        let encoded_bytes = header.len() + payload.len();
+        let copied_bytes = if self.keeps(payload) {
+            header.len()
+        } else {
+            encoded_bytes
+        };
+        Size {
+            encoded_bytes,
+            copied_bytes,
+        }
     }
 
     /// What only the user's own framing knows is known once it is encoded.
@@ -163,7 +195,7 @@ impl Outbound {
             Ok(()) => {
                 let weighed = Weighed {
                     form: Form::Encoded(&scratch),
-                    encoded_bytes: scratch.len(),
+                    size: Size::copied(scratch.len()),
                     payload_bytes: payload.len(),
                 };
                 go_on(self, weighed)
@@ -183,7 +215,7 @@ impl Outbound {
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        let encoded_bytes = message.encoded_bytes;
+        let encoded_bytes = message.size.encoded_bytes;
         if message.payload_bytes > self.frame_limit_bytes || encoded_bytes > self.room_bytes {
             return self.too_large();
         }
@@ -217,7 +249,7 @@ impl Outbound {
             Some((TicketState::Granted, reserved)) => {
                 // The end of the connection, or of the peer, would have dismissed it.
                 debug_assert_eq!(self.not_open(peer), None);
-                if reserved.bytes != message.encoded_bytes as u64 {
+                if reserved.bytes != message.size.encoded_bytes as u64 {
                     // So it does here: what was reserved is of no use.
                     self.give_back(reserved.bytes);
                     return self.offer_weighed(message, peer, Call::Try, caller, surroundings);
@@ -404,7 +436,7 @@ impl Outbound {
         caller: Caller,
         surroundings: &impl Surroundings,
     ) -> Offer {
-        let accepted = Tally::one(message.encoded_bytes);
+        let accepted = Tally::one(message.size.encoded_bytes);
         self.note_accepted(accepted, peer);
 
         let idle =
@@ -432,13 +464,11 @@ impl Outbound {
         let framing = &self.framing;
         let push = |block: &mut Block| message.push_to(block, framing, peer);
         if self.is_hook(caller) {
-            self.queue
-                .push_ahead(message.encoded_bytes, surroundings, push);
+            self.queue.push_ahead(message.size, surroundings, push);
         } else {
             let wants_time = self.queue.wants_time();
             let at_ns = wants_time.then(|| now_ns.unwrap_or_else(|| surroundings.now_ns()));
-            self.queue
-                .push(message.encoded_bytes, at_ns, surroundings, push);
+            self.queue.push(message.size, at_ns, surroundings, push);
         }
         self.judge_pressure();
         Offer::Queued {
@@ -467,7 +497,7 @@ impl Outbound {
             token.header = header;
             return Offer::WriteNow(token);
         }
-        let mut block = block_for(message.encoded_bytes, surroundings);
+        let mut block = block_for(message.size.copied_bytes, surroundings);
         message.push_to(&mut block, &self.framing, peer);
         self.write_calls += 1;
         Offer::WriteTaken(Taken {
@@ -494,11 +524,10 @@ impl Outbound {
         surroundings: &impl Surroundings,
     ) {
         let at_ns = self.queue.wants_time().then(|| surroundings.now_ns());
-        let encoded_bytes = header.len() + payload.len();
-        self.queue
-            .push(encoded_bytes, at_ns, surroundings, |block| {
-                block.push(header, payload, PeerId::DRIVER);
-            });
+        let size = Size::copied(header.len() + payload.len());
+        self.queue.push(size, at_ns, surroundings, |block| {
+            block.push(header, payload, PeerId::DRIVER);
+        });
         self.judge_pressure();
     }
 }
@@ -506,9 +535,11 @@ impl Outbound {
 impl Weighed<'_> {
     #[inline]
     fn push_to(self, block: &mut Block, framing: &Framing, peer: PeerId) {
-        let framing_bytes = self.encoded_bytes.saturating_sub(self.payload_bytes);
+        let framing_bytes = self.size.encoded_bytes.saturating_sub(self.payload_bytes);
         match self.form {
-            Form::Headed { header, payload } => block.push(&header, payload, peer),
+            Form::Headed { header, payload } => {
+                push_headed(block, &header, payload, self.size, peer)
+            }
             Form::Plain { weight, payload } => block.push_with(framing_bytes, peer, |bytes| {
                 framing.append(payload, weight, bytes);
             }),
@@ -519,10 +550,27 @@ impl Weighed<'_> {
     }
 }
 
+/// Appends a message behind its header, and copies so much of it.
+#[inline]
+pub(super) fn push_headed(
+    block: &mut Block,
+    header: &Header,
+    payload: Payload<'_>,
+    size: Size,
+    peer: PeerId,
+) {
+    match payload {
+        Payload::Owned(bytes) if size.copied_bytes < size.encoded_bytes => {
+            block.push_owned(header, bytes.clone(), peer);
+        }
+        Payload::Owned(_) | Payload::Borrowed(_) => block.push(header, &payload, peer),
+    }
+}
+
 fn weighed(message: &Encoded) -> Weighed<'_> {
     Weighed {
         form: Form::Encoded(message.bytes()),
-        encoded_bytes: message.bytes().len(),
+        size: Size::copied(message.bytes().len()),
         payload_bytes: message.payload_bytes(),
     }
 }

@@ -1,5 +1,6 @@
 //! The way out: a writer takes bytes, and settles what the kernel made of them.
 
+use super::offer::push_headed;
 use super::{
     Caller, DatagramsWritten, DirectWrite, Outbound, Settled, Severed, Stage, Stopped,
     Surroundings, Taken, Token, Writer,
@@ -8,6 +9,7 @@ use crate::account::Tally;
 use crate::block::{Block, PeerId};
 use crate::delay::QueueDelay;
 use crate::framing::Header;
+use crate::payload::Payload;
 use crate::queue::{Part, block_for};
 
 impl Outbound {
@@ -124,14 +126,15 @@ impl Outbound {
     /// queue.
     ///
     /// Returns whether the driver has to be told.
-    pub fn settle_direct(
+    pub fn settle_direct<'a>(
         &mut self,
         token: Token,
-        message: &[u8],
+        message: impl Into<Payload<'a>>,
         peer: PeerId,
         written: DirectWrite,
         surroundings: &impl Surroundings,
     ) -> bool {
+        let message = message.into();
         let header = token.header;
         let whole = Tally::one(header.len() + message.len());
         self.direct_writes += 1;
@@ -139,7 +142,7 @@ impl Outbound {
         match (self.settle_begins(token, surroundings), written) {
             (Some(Severed::Keep), DirectWrite::Part(0)) => {
                 self.carried += whole;
-                self.put_rest_first(token, &header, message, peer, 0, surroundings);
+                self.put_rest_first(token, message, peer, 0, surroundings);
             }
             (Some(severed), _) => {
                 let cause = severed.cause();
@@ -159,7 +162,7 @@ impl Outbound {
                 self.each_account(peer, |account| account.discarded.failed += whole);
             }
             (None, DirectWrite::Part(bytes)) => {
-                self.put_rest_first(token, &header, message, peer, bytes, surroundings);
+                self.put_rest_first(token, message, peer, bytes, surroundings);
             }
         }
         self.judge_pressure();
@@ -265,17 +268,18 @@ impl Outbound {
     fn put_rest_first(
         &mut self,
         token: Token,
-        header: &[u8],
-        message: &[u8],
+        message: Payload<'_>,
         peer: PeerId,
         written_bytes: usize,
         surroundings: &impl Surroundings,
     ) {
-        let mut rest = block_for(header.len() + message.len(), surroundings);
+        let header = token.header;
+        let size = self.headed_size(&header, message);
+        let mut rest = block_for(size.copied_bytes, surroundings);
         // Those behind it were queued while it was being written: it is the oldest.
         let accepted_ns = token.accepted_ns.unwrap_or_else(|| surroundings.now_ns());
         rest.stamp(accepted_ns);
-        rest.push(header, message, peer);
+        push_headed(&mut rest, &header, message, size, peer);
         if written_bytes > 0 {
             rest.cut(written_bytes);
             self.give_back(written_bytes as u64);

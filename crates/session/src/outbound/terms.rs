@@ -34,6 +34,9 @@ pub struct OutboundOptions {
     pub queue_limit_messages: usize,
     /// Longest payload.
     pub frame_limit_bytes: usize,
+    /// A payload of this length or more that is [owned](crate::Payload::Owned), and goes to the wire as it
+    /// is, is kept instead of copied.
+    pub copy_limit_bytes: usize,
     /// A message that waited longer is given up instead of written. With it the clock is read for
     /// every message that queues.
     pub max_queue_delay_ns: Option<u64>,
@@ -150,9 +153,21 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What a stream has to write; may be empty.
-    pub fn bytes(&self) -> &[u8] {
+    /// What a stream has to write, in order: [`BLOCK_SLICES`](crate::BLOCK_SLICES) at most, none of them
+    /// empty, and none at all where there is nothing.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.block.unwritten()
+    }
+
+    /// The same, put together.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.slices().flatten().copied().collect()
+    }
+
+    /// How many messages it is, the rest of one among them.
+    pub const fn messages(&self) -> u64 {
+        self.block.tally().messages
     }
 
     /// The datagrams to send, in order.

@@ -255,6 +255,7 @@ fn options() -> OutboundOptions {
         queue_limit_bytes: 1 << 20,
         queue_limit_messages: 1 << 16,
         frame_limit_bytes: 1 << 20,
+        copy_limit_bytes: 8,
         max_queue_delay_ns: None,
         shared: false,
         budget: None,

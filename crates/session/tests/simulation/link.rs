@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) limit_bytes: usize,
     pub(crate) limit_messages: usize,
     pub(crate) frame_limit: usize,
+    /// Longer ones stay where they are.
+    pub(crate) copy_limit: usize,
     /// The longest payload that senders try.
     pub(crate) longest: usize,
     /// Older messages are given up.
@@ -147,6 +149,7 @@ impl Link {
             queue_limit_bytes: plan.limit_bytes,
             queue_limit_messages: plan.limit_messages,
             frame_limit_bytes: plan.frame_limit,
+            copy_limit_bytes: plan.copy_limit,
             max_queue_delay_ns: plan.max_delay_ns,
             on_loss: plan.on_loss,
             shared,
@@ -421,4 +424,9 @@ impl Link {
             eprintln!("{:>9} ns  link {number}: {}", self.desk.now_ns(), what());
         }
     }
+}
+
+/// What a writer has to write.
+fn put_together(taken: &Taken) -> Vec<u8> {
+    taken.slices().flatten().copied().collect()
 }

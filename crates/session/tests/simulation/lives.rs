@@ -165,6 +165,7 @@ fn plan(random: &mut Random) -> Plan {
         limit_bytes,
         limit_messages,
         frame_limit,
+        copy_limit: random.pick(&[0, 1, 4, 40, 5_000, usize::MAX]),
         max_delay_ns,
         senders: if direct { 1 } else { random.between(1, 5) },
         direct,

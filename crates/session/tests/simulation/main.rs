@@ -21,7 +21,7 @@ use std::time::Instant;
 use tautline_session::Strategy;
 
 /// Lives of an ordinary test run: seconds, unoptimised.
-const LIVES: u64 = 12_000;
+const LIVES: u64 = 24_000;
 
 #[test]
 fn every_life_keeps_the_promises() {

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use tautline_session::{
     Control, Discard, Discarded, OnLoss, PeerId, Pressure, Refusal, Strategy, Tally, Ticket,
     TicketState,
@@ -19,7 +20,7 @@ use crate::link::{Kind, Plan};
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) peer: PeerId,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) payload: Bytes,
     /// As it goes to the wire; empty if its framing cannot carry it.
     pub(crate) encoded: Vec<u8>,
     pub(crate) unframeable: bool,

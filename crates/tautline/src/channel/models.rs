@@ -11,7 +11,7 @@ mod tasks;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Ledger};
 use std::task::Waker;
@@ -851,6 +851,10 @@ impl Outlet for Wire {
         assert!(self.writing.swap(false, Ordering::Relaxed));
         written
     }
+
+    fn write_slices(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        unreachable!("all is copied here")
+    }
 }
 
 fn room_for(messages: usize) -> OutboundOptions {
@@ -860,6 +864,7 @@ fn room_for(messages: usize) -> OutboundOptions {
         queue_limit_bytes: messages * ENCODED_BYTES,
         queue_limit_messages: messages,
         frame_limit_bytes: PAYLOAD_BYTES,
+        copy_limit_bytes: usize::MAX,
         max_queue_delay_ns: None,
         on_loss: OnLoss::Discard,
         shared: false,

@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use tautline_session::{Call, Offer, PeerId, Ticket, TicketState};
+use tautline_session::{Call, Offer, Payload, PeerId, Ticket, TicketState};
 
 use super::{Channel, FlushBegun, Home, Message, Outlet, refused};
 use crate::error::{FlushError, SendError};
@@ -21,7 +21,7 @@ impl<O: Outlet, H: Home> Channel<O, H> {
     /// the line and wakes the task when its turn comes. Whoever gives up has to [`leave`](Self::leave).
     pub(crate) fn poll_send(
         &self,
-        message: &[u8],
+        message: Payload<'_>,
         peer: PeerId,
         place: &mut Option<Ticket>,
         waker: &Waker,

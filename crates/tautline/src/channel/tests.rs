@@ -35,6 +35,15 @@ impl Outlet for Shelf {
         written.extend_from_slice(&all[..taken]);
         Ok(taken)
     }
+
+    fn write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let all: Vec<u8> = slices
+            .iter()
+            .flat_map(|slice| slice.iter())
+            .copied()
+            .collect();
+        self.write(&[], &all, PeerId::SOLE)
+    }
 }
 
 /// One thread: an application's.
@@ -79,6 +88,7 @@ fn channel(framing: &Framing, room_bytes: usize) -> (Channel<Shelf, Desk>, Arc<S
         queue_limit_bytes: 100,
         queue_limit_messages: 10,
         frame_limit_bytes: 90,
+        copy_limit_bytes: usize::MAX,
         max_queue_delay_ns: None,
         on_loss: OnLoss::Discard,
         shared: false,

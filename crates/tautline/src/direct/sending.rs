@@ -203,7 +203,7 @@ impl Replies {
                 .settle_datagrams(taken, written, &self.surroundings);
             trouble
         } else {
-            let (written_bytes, trouble) = write_stream(&*self.outlet, taken.bytes());
+            let (written_bytes, trouble) = write_stream(&*self.outlet, &taken);
             self.outbound
                 .settle_stream(taken, written_bytes, &self.surroundings);
             trouble

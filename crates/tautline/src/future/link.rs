@@ -65,6 +65,14 @@ impl AsyncLink {
         self.sender.send(message).await
     }
 
+    /// Sends one message without copying a large one; see [`AsyncSender::send_bytes`].
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_bytes(&self, message: Bytes) -> Result<(), SendError> {
+        self.sender.send_bytes(message).await
+    }
+
     /// Waits until everything accepted is written; see [`AsyncSender::flush`].
     ///
     /// # Errors

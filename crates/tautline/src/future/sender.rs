@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_sink::Sink;
-use tautline_session::Ticket;
+use tautline_session::{Payload, Ticket};
 
 use crate::channel::Flushing;
 use crate::driver::Command;
@@ -45,13 +45,16 @@ impl AsyncSender {
     /// # Errors
     /// [`SendError`] says what became of it; the message was not accepted.
     pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        let (link, place) = (self.shared(), None);
-        Sending {
-            link,
-            message,
-            place,
-        }
-        .await
+        self.sending(message.into()).await
+    }
+
+    /// Sends one message as [`send`](Self::send) does, and keeps a large one without copying it; see
+    /// [`Link::send_bytes`]. As a `Sink` the sender does so too.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_bytes(&self, message: Bytes) -> Result<(), SendError> {
+        self.sending(Payload::Owned(&message)).await
     }
 
     /// Waits until everything accepted is written, or given up with its connection.
@@ -126,12 +129,23 @@ impl AsyncSender {
         self.link.shared()
     }
 
+    fn sending<'a>(&'a self, message: Payload<'a>) -> Sending<'a> {
+        Sending {
+            link: self.shared(),
+            message,
+            place: None,
+        }
+    }
+
     /// Offers the message that waits.
     fn poll_waiting(&mut self, waker: &Waker) -> Poll<Result<(), SendError>> {
         let Some((message, place)) = &mut self.waiting else {
             return Poll::Ready(Ok(()));
         };
-        let sent = self.link.shared().poll_send(message, place, waker);
+        let sent = self
+            .link
+            .shared()
+            .poll_send(Payload::Owned(message), place, waker);
         if sent.is_ready() {
             self.waiting = None;
         }
@@ -142,7 +156,7 @@ impl AsyncSender {
 /// A message on its way into the queue.
 struct Sending<'a> {
     link: &'a LinkShared,
-    message: &'a [u8],
+    message: Payload<'a>,
     place: Option<Ticket>,
 }
 
@@ -155,7 +169,7 @@ impl Future for Sending<'_> {
             message,
             place,
         } = &mut *self;
-        link.poll_send(message, place, context.waker())
+        link.poll_send(*message, place, context.waker())
     }
 }
 

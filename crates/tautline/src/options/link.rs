@@ -353,6 +353,7 @@ impl LinkOptions {
             queue_limit_bytes: self.queue_limit_bytes,
             queue_limit_messages: self.queue_limit_messages,
             frame_limit_bytes: self.frame_limit_bytes.min(datagram_limit_bytes),
+            copy_limit_bytes: COPY_LIMIT_BYTES,
             max_queue_delay_ns: self.max_queue_delay.map(nanoseconds),
             on_loss: self.on_loss,
             shared: false,
@@ -508,3 +509,6 @@ fn buffer(name: &'static str, bytes: Option<usize>) -> Result<(), Error> {
 
 /// The largest buffer whose double is still an int.
 const BUFFER_LIMIT: usize = i32::MAX as usize / 2;
+
+/// Owned payloads from here on are not copied into the queue.
+const COPY_LIMIT_BYTES: usize = 16 * 1024;

@@ -1,6 +1,6 @@
 //! Sending, receiving and what sockets say about themselves.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -60,6 +60,21 @@ pub(crate) const GATHER_LIMIT_BYTES: usize = 2048;
 /// `recv(2)`. With `MSG_TRUNC` on a datagram the count is its real length, beyond the buffer too.
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: c_int) -> io::Result<usize> {
     super::retry(|| call_recv(fd, buffer, flags))
+}
+
+/// `recvmsg(2)` into several places, one after the other.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn recvmsg(
+    fd: BorrowedFd<'_>,
+    slices: &mut [IoSliceMut<'_>],
+    flags: c_int,
+) -> io::Result<usize> {
+    let mut message = empty_msghdr();
+    // IoSliceMut is laid out as iovec, by its documentation.
+    message.msg_iov = slices.as_mut_ptr().cast();
+    message.msg_iovlen = slices.len() as _;
+    // SAFETY: the header points to `slices`, which are writable and live through the call.
+    super::retry(|| unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags) })
 }
 
 /// `recv(2)`, tried once: a signal handler makes it `Interrupted`.

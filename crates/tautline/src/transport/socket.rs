@@ -1,6 +1,6 @@
 //! One socket: sending, receiving, ending, and what it says about itself.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -138,10 +138,12 @@ impl Socket {
     /// A TLS socket never waits here.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8], wait: Wait) -> io::Result<usize> {
         if let Some(tls) = self.session() {
-            return tls.send(self, header, payload);
+            return tls.send(self, &[IoSlice::new(header), IoSlice::new(payload)]);
         }
         if let Some(tty) = &self.tty {
-            return tty.send(self.as_fd(), header, payload);
+            let slices = [IoSlice::new(header), IoSlice::new(payload)];
+            let from = usize::from(header.is_empty());
+            return tty.send(self.as_fd(), &slices[from..]);
         }
         let flags = libc::MSG_NOSIGNAL | wait.flag();
         if let Some(target) = self.target {
@@ -156,6 +158,17 @@ impl Socket {
         }
         let slices = [IoSlice::new(header), IoSlice::new(payload)];
         sys::socket::sendmsg(self.as_fd(), &slices, flags)
+    }
+
+    /// Sends some of a stream's bytes that lie in several places, without a wait.
+    pub(crate) fn send_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(tls) = self.session() {
+            return tls.send(self, slices);
+        }
+        if let Some(tty) = &self.tty {
+            return tty.send(self.as_fd(), slices);
+        }
+        sys::socket::sendmsg(self.as_fd(), slices, libc::MSG_NOSIGNAL | Wait::No.flag())
     }
 
     /// Receives some of a stream, or one datagram.
@@ -184,6 +197,21 @@ impl Socket {
         let room = buffer.len();
         self.recv_unsecured(buffer, wait)
             .map(|bytes| Arrived::new(bytes, room))
+    }
+
+    /// Receives some of a stream without a wait, first into `room` and what is left into `buffer`. Where
+    /// that takes two calls, it fills only one of them.
+    pub(crate) fn recv_split(&self, room: &mut [u8], buffer: &mut [u8]) -> io::Result<Arrived> {
+        if room.is_empty() {
+            return self.recv(buffer, Wait::No);
+        }
+        if self.tls.is_some() || self.tty.is_some() {
+            return self.recv(room, Wait::No);
+        }
+        let room_bytes = room.len() + buffer.len();
+        let mut slices = [IoSliceMut::new(room), IoSliceMut::new(buffer)];
+        sys::socket::recvmsg(self.as_fd(), &mut slices, Wait::No.flag())
+            .map(|bytes| Arrived::new(bytes, room_bytes))
     }
 
     /// What the kernel has, as it is.

@@ -48,9 +48,8 @@ impl TlsStream {
     }
 
     /// See [`Session::send`].
-    pub(super) fn send(&self, socket: &Socket, header: &[u8], payload: &[u8]) -> io::Result<usize> {
-        self.session()
-            .send(header, payload, &mut wire(socket, Wait::No))
+    pub(super) fn send(&self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.session().send(slices, &mut wire(socket, Wait::No))
     }
 
     /// See [`Session::recv`].

@@ -54,19 +54,13 @@ impl Tty {
     }
 
     /// Sends header and payload in one call, as far as the driver has room.
-    pub(super) fn send(
-        &self,
-        fd: BorrowedFd<'_>,
-        header: &[u8],
-        payload: &[u8],
-    ) -> io::Result<usize> {
+    pub(super) fn send(&self, fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.shut.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let written = if header.is_empty() {
-            sys::file::write(fd, payload)
-        } else {
-            sys::file::writev(fd, &[IoSlice::new(header), IoSlice::new(payload)])
+        let written = match slices {
+            [one] => sys::file::write(fd, one),
+            several => sys::file::writev(fd, several),
         };
         written.map_err(explained)
     }

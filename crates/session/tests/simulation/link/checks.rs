@@ -274,7 +274,7 @@ fn check_kept_marks(wire: &Wire, connection: u8, before: &mut HashSet<(u8, u32)>
 
 fn check_datagrams(wire: &Wire, written: &[Message], whole: bool, connection: u8) {
     for (message, (peer, sent)) in written.iter().zip(&wire.datagrams) {
-        assert_eq!((message.peer, &message.payload), (*peer, sent));
+        assert_eq!((message.peer, &*message.payload), (*peer, &**sent));
     }
     assert!(wire.datagrams.len() >= written.len());
     if whole {

@@ -2,10 +2,11 @@
 
 use tautline_session::{Caller, Control, DatagramsWritten, PeerId, Settled, Stopped, Surroundings};
 
-use super::{Driver, Hand, Kind, Link};
+use super::{Driver, Hand, Kind, Link, put_together};
 use crate::model::{Message, Stage};
 use crate::random::Random;
 use crate::wire::Wire;
+use bytes::Bytes;
 
 impl Link {
     pub(super) fn driver_or_holder_acts(&mut self, random: &mut Random) {
@@ -72,7 +73,7 @@ impl Link {
         encoded.extend(number.to_be_bytes());
         let expected = self.model.offer_control(Message {
             peer: PeerId::SOLE,
-            payload: Vec::new(),
+            payload: Bytes::new(),
             encoded,
             unframeable: false,
             written: 0,
@@ -118,7 +119,7 @@ impl Link {
             return false;
         };
         match self.plan.kind {
-            Kind::Stream => self.model.take_bytes(taken.bytes()),
+            Kind::Stream => self.model.take_bytes(&put_together(&taken)),
             Kind::Datagram { .. } => self
                 .model
                 .take_datagrams(taken.datagrams().map(|one| (one.peer, one.payload))),
@@ -150,7 +151,10 @@ impl Link {
         let current = hand.wire + 1 == self.wires.len();
         let wire = &mut self.wires[hand.wire];
         let (written, stopped) = match self.plan.kind {
-            Kind::Stream => (wire.write(hand.taken.bytes(), random), Stopped::WouldBlock),
+            Kind::Stream => {
+                let bytes = put_together(&hand.taken);
+                (wire.write(&bytes, random), Stopped::WouldBlock)
+            }
             Kind::Datagram { .. } => {
                 let mut sent = 0;
                 let mut stopped = Stopped::AtEnd;

@@ -5,7 +5,7 @@ use tautline_session::{
     Token,
 };
 
-use super::{Doing, Hand, Kind, Link};
+use super::{Doing, Hand, Kind, Link, put_together};
 use crate::model::{Expected, Message};
 use crate::random::Random;
 
@@ -208,7 +208,7 @@ impl Link {
         match offer {
             Offer::WriteTaken(taken) => {
                 assert!(must_write, "not the sender's to write");
-                assert_eq!(taken.bytes(), message.encoded);
+                assert_eq!(put_together(&taken), message.encoded);
                 self.saw("a sender writes what it was handed");
                 self.senders[index].doing = Doing::WritingBlock(Hand {
                     taken,
@@ -332,7 +332,7 @@ impl Link {
         let unframeable = self.plan.framing.encode(&payload, &mut encoded).is_err();
         Some(Message {
             peer,
-            payload,
+            payload: payload.into(),
             encoded,
             unframeable,
             written: 0,

@@ -13,7 +13,7 @@ use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
 use crate::driver::{Alive, SHORTAGE_PAUSE, answering};
 use crate::handler::{Event, Handler, Reason, Received};
-use crate::transport::{Wait, is_icmp, is_of_tls, is_shortage};
+use crate::transport::{is_icmp, is_of_tls, is_shortage};
 
 impl LinkDriver {
     /// Everything the peer sent, up to a turn's share. A turn has one, however often it is asked for.
@@ -51,7 +51,7 @@ impl LinkDriver {
             if std::mem::take(&mut self.held) {
                 // Whoever paused may have resumed from another thread the moment after, and the end of
                 // the stream must not overtake what was held back.
-                if self.deliver(&[], true, turn) == Alive::No {
+                if self.deliver(&[], 0, true, turn) == Alive::No {
                     return Alive::No;
                 }
                 continue;
@@ -61,11 +61,17 @@ impl LinkDriver {
             }
             let tells_drained = outlet.socket().kind().tells_drained();
             self.shared().counters.read_call();
-            match outlet.socket().recv(buffer, Wait::No) {
+            // A frame whose start has come is put together where the rest of it is read to.
+            let room = self.inbound.room();
+            let room_bytes = room.len();
+            match outlet.socket().recv_split(room, buffer) {
                 Ok(arrived) if arrived.bytes == 0 => return self.peer_ended(turn),
                 Ok(arrived) => {
-                    let more = arrived.bytes == buffer.len();
-                    let alive = self.deliver(&buffer[..arrived.bytes], more, turn);
+                    let in_room = arrived.bytes.min(room_bytes);
+                    let more = arrived.bytes == room_bytes + buffer.len();
+                    self.inbound.filled(in_room);
+                    let rest = &buffer[..arrived.bytes - in_room];
+                    let alive = self.deliver(rest, arrived.bytes, more, turn);
                     let drained = tells_drained && !to_the_end && self.broken.is_none() && !more;
                     if alive == Alive::No || drained {
                         return alive;
@@ -114,11 +120,18 @@ impl LinkDriver {
         Some(self.lost(broken.unwrap_or(error), turn))
     }
 
-    /// Hands out the messages in what one read brought; whether there may be more to read.
+    /// Hands out the messages in what one read brought, so many bytes in all and these behind what went
+    /// into a frame's own room; whether there may be more to read.
     ///
     /// The answer to a message that is all there was is written where it is given: nothing could leave
     /// with it. Answers to several wait for each other.
-    pub(super) fn deliver(&mut self, bytes: &[u8], more: bool, turn: &mut Turn) -> Alive {
+    pub(super) fn deliver(
+        &mut self,
+        bytes: &[u8],
+        arrived_bytes: usize,
+        more: bool,
+        turn: &mut Turn,
+    ) -> Alive {
         let at = Instant::now();
         let shared = Arc::clone(self.shared());
         let end = bytes.as_ptr_range().end;
@@ -138,7 +151,8 @@ impl LinkDriver {
                 if let Some(gathering) = gathering {
                     return gathering.add(message, received, handler, link);
                 }
-                let is_all = messages == 0 && !more && message.as_ptr_range().end == end;
+                let is_last = bytes.is_empty() || message.as_ptr_range().end == end;
+                let is_all = messages == 0 && !more && is_last;
                 let _answering = is_all.then(|| answering(shared.id));
                 messages += 1;
                 payload_bytes += message.len() as u64;
@@ -175,7 +189,7 @@ impl LinkDriver {
         shared.counters.skipped(skipped_bytes);
         shared
             .counters
-            .read(messages, payload_bytes, bytes.len() as u64, at);
+            .read(messages, payload_bytes, arrived_bytes as u64, at);
         if self.gathering.is_some() {
             self.watch_batch(turn);
         }

@@ -4,7 +4,7 @@
 //! [`refuse_unbuilt`](super::refuse_unbuilt)'s work.
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use super::{Arrived, Socket, Wait};
@@ -40,7 +40,7 @@ impl TlsStream {
         match self.0 {}
     }
 
-    pub(super) fn send(&self, _: &Socket, _: &[u8], _: &[u8]) -> io::Result<usize> {
+    pub(super) fn send(&self, _: &Socket, _: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.0 {}
     }
 

@@ -134,13 +134,12 @@ impl Session {
         Err(io::ErrorKind::Interrupted.into())
     }
 
-    /// Encrypts and sends some of header and payload, a record at a time; how much of it is written.
+    /// Encrypts and sends some of the bytes in these slices, a record at a time; how much of it is written.
     ///
     /// `WouldBlock` if nothing is: then nothing of it was encrypted either.
     pub(super) fn send(
         &mut self,
-        header: &[u8],
-        payload: &[u8],
+        slices: &[IoSlice<'_>],
         wire: &mut impl Wire,
     ) -> io::Result<usize> {
         if let Some(failure) = &self.failure {
@@ -155,17 +154,17 @@ impl Session {
         let mut written = 0;
         if let Some(byte) = self.withheld.take() {
             // It has left with the rest of its record.
-            debug_assert_eq!(header.iter().chain(payload).next(), Some(&byte));
+            debug_assert_eq!(slices.iter().find_map(|slice| slice.first()), Some(&byte));
             written = 1;
         }
-        let all = header.len() + payload.len();
+        let all = slices.iter().map(|slice| slice.len()).sum();
         while written < all {
             let record_bytes = self.rules.limit_bytes.min(all - written);
             // Of one byte none can be withheld: it is encrypted only if its record will fit.
             if record_bytes == 1 && !wire.is_writable()? {
                 break;
             }
-            let last = self.encrypt(header, payload, written, record_bytes)?;
+            let last = self.encrypt(slices, written, record_bytes)?;
             match self.flush(wire) {
                 Ok(true) => written += record_bytes,
                 Ok(false) => {
@@ -279,30 +278,29 @@ impl Session {
     /// Makes one record of some of header and payload; returns its last byte of plaintext.
     fn encrypt(
         &mut self,
-        header: &[u8],
-        payload: &[u8],
-        from: usize,
+        slices: &[IoSlice<'_>],
+        mut from: usize,
         record_bytes: usize,
     ) -> io::Result<u8> {
-        let head = header.get(from..).unwrap_or_default();
-        let head = &head[..head.len().min(record_bytes)];
-        let start = from.saturating_sub(header.len());
-        let rest = &payload[start..start + record_bytes - head.len()];
-        let mut writer = self.connection.writer();
-        let encrypted = if head.is_empty() {
-            writer.write(rest)
-        } else {
-            // rustls would make a list of the two for each message.
-            self.gathered.clear();
-            self.gathered.extend_from_slice(head);
-            self.gathered.extend_from_slice(rest);
-            writer.write(&self.gathered)
-        };
-        let encrypted_bytes = encrypted?;
+        // rustls would make a list of the slices for each message.
+        self.gathered.clear();
+        let mut whole = None;
+        for slice in slices {
+            let left = slice.get(from..).unwrap_or_default();
+            from = from.saturating_sub(slice.len());
+            if left.len() >= record_bytes && self.gathered.is_empty() {
+                whole = Some(&left[..record_bytes]);
+                break;
+            }
+            let missing_bytes = record_bytes - self.gathered.len();
+            let taken = &left[..left.len().min(missing_bytes)];
+            self.gathered.extend_from_slice(taken);
+        }
+        let record = whole.unwrap_or(&self.gathered);
+        let encrypted_bytes = self.connection.writer().write(record)?;
         // Nothing else waits there, and its limit is four records.
         assert_eq!(encrypted_bytes, record_bytes, "rustls takes a whole record");
-        let last = rest.last().or_else(|| head.last());
-        Ok(*last.expect("a record is not empty"))
+        Ok(*record.last().expect("a record is not empty"))
     }
 
     /// A record was left half-way: how much of it counts as written.

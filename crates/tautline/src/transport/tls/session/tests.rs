@@ -1,6 +1,7 @@
 //! A session against one of rustls' own in memory, over a wire that takes as little as a test wants.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::LazyLock;
 
 use rcgen::{CertificateParams, KeyPair};
@@ -133,7 +134,7 @@ impl Secured {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.session.send(&[], bytes, &mut self.wire)
+        self.session.send(&[IoSlice::new(bytes)], &mut self.wire)
     }
 }
 
@@ -231,7 +232,13 @@ fn a_header_is_in_the_same_record_wherever_the_two_are_cut() {
         let payload = vec![9; payload_bytes];
         let mut it = Secured::with(WITHHOLDING);
         it.wire.room_bytes = usize::MAX;
-        let sent = it.session.send(b"head", &payload, &mut it.wire).unwrap();
+        let sent = it
+            .session
+            .send(
+                &[IoSlice::new(b"head"), IoSlice::new(&payload)],
+                &mut it.wire,
+            )
+            .unwrap();
         assert_eq!(sent, 4 + payload_bytes);
         assert!(it.carry() == [b"head", &payload[..]].concat());
     }
