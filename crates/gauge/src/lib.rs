@@ -37,5 +37,6 @@ mod stamp;
 pub mod statistics;
 pub mod stream;
 mod sys;
+pub mod veth;
 pub mod wakeup;
 pub mod wire;

@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     /// The timed part of one block.
     pub(crate) block: Duration,
+    /// The one rate of the open loop; those of the target when there is none.
+    pub(crate) rate_hz: Option<u64>,
     /// Decides the order within rounds, and the intervals.
     pub(crate) seed: u64,
     /// Where the rows go as JSON.
@@ -54,6 +56,7 @@ impl Options {
                 "--block-ms" => {
                     options.block = Duration::from_millis(number(&option, &value()?, 1..=100)?);
                 }
+                "--rate" => options.rate_hz = Some(number(&option, &value()?, 1..=1_000_000)?),
                 "--seed" => options.seed = number(&option, &value()?, 0..=u64::MAX)?,
                 "--json" => options.json = Some(PathBuf::from(value()?)),
                 "--quick" => (options.rounds, options.block) = (QUICK_ROUNDS, QUICK_BLOCK),
@@ -84,6 +87,7 @@ impl Default for Options {
             payloads: Vec::new(),
             rounds: 15,
             block: Duration::from_millis(80),
+            rate_hz: None,
             seed: 1,
             json: None,
         }
@@ -118,12 +122,13 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
 
-  --only T1,T4           these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15)
-  --conditions one-core  these conditions (one-core awake halting split)
+  --only T1,T4           these targets (T1 to T15, cost, spin)
+  --conditions one-core  these conditions (one-core awake halting split free veth)
   --transports tcp       these transports (tcp uds udp)
   --payloads 64,1024     these payloads, in bytes
   --rounds N             rounds a cell (15); below 6 there is no interval, below 8 no verdict
   --block-ms N           timed part of each block, 1 to 100 (80)
+  --rate N               messages a second of the open loop, instead of T10's
   --seed N               decides the order within rounds (1)
   --json FILE            the rows, with every round and what each side counted
   --quick                8 rounds of 20 ms

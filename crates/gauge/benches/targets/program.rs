@@ -8,12 +8,14 @@ use serde::Serialize;
 use tautline_gauge::placement::{Hold, Register, Seats};
 use tautline_gauge::plan::PlacementPlan;
 use tautline_gauge::statistics::Random;
+use tautline_gauge::veth::Veth;
 
 mod batch;
 mod contention;
 mod echo;
 pub(crate) mod list;
 pub(crate) mod options;
+pub(crate) mod paced;
 mod regime;
 pub(crate) mod rounds;
 pub(crate) mod rows;
@@ -21,7 +23,7 @@ mod site;
 pub(crate) mod stream;
 
 pub(crate) use list::Target;
-use list::{Group, SideKind};
+use list::{Condition, Group, SideKind};
 use options::{Asked, HELP, Options};
 use regime::Regime;
 use rounds::{Record, Side};
@@ -147,16 +149,28 @@ fn measure(
     if plan.stay_awake && !hold.stays_awake() {
         return Err(hold.notes().join("; "));
     }
+    let veth = match group.condition {
+        Condition::Veth => Some(Arc::new(Veth::make()?)),
+        Condition::OneCore
+        | Condition::Awake
+        | Condition::Halting
+        | Condition::Split
+        | Condition::Free => None,
+    };
     let site = Site {
         transport: group.transport,
         payload_bytes: group.payload_bytes,
         seats,
         register: Arc::new(Register::default()),
+        veth,
     };
     let (group, own, watchdog) = (group.clone(), site.clone(), watchdog.clone());
     let amount = (options.rounds, options.block);
     let mut own_random = random.clone();
     let client = site.spawn(site.seats.client("client"), move || {
+        if let Some(veth) = &own.veth {
+            veth.enter_client().map_err(said)?;
+        }
         let records = rounds::run(&group, &own, amount, &mut own_random, &watchdog);
         records.map(|records| (records, own_random))
     })?;
@@ -182,6 +196,9 @@ impl SideKind {
             Self::Epoll => echo::start_epoll(site),
             Self::Link(strategy) => stream::start_link(site, strategy),
             Self::Raw(gather) => stream::start_raw(site, gather),
+            Self::Datagrams(bulk) => stream::start_datagrams(site, bulk),
+            Self::Paced(rate_hz) => paced::start_link(site, rate_hz),
+            Self::PacedRaw(wait, rate_hz) => paced::start_raw(site, wait, rate_hz),
             Self::BatchCallback => batch::start_callback(site),
             Self::BatchEach => batch::start_each(site),
             Self::TrySendCaught => contention::start_caught(site),
