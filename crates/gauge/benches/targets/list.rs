@@ -24,11 +24,19 @@ pub(crate) enum Target {
     T8,
     T9,
     T10,
+    T11,
+    T12,
+    T13,
+    T14,
     T15,
+    /// No target: what one message costs.
+    Cost,
+    /// No target: polling beside other load.
+    Spin,
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::T1,
         Self::T2,
         Self::T3,
@@ -39,8 +47,22 @@ impl Target {
         Self::T8,
         Self::T9,
         Self::T10,
+        Self::T11,
+        Self::T12,
+        Self::T13,
+        Self::T14,
         Self::T15,
+        Self::Cost,
+        Self::Spin,
     ];
+
+    /// Whether it has a study of its own instead of comparisons.
+    pub(crate) const fn is_studied(self) -> bool {
+        matches!(
+            self,
+            Self::T11 | Self::T12 | Self::T13 | Self::T14 | Self::Cost | Self::Spin
+        )
+    }
 
     /// What is compared, in words.
     pub(crate) const fn title(self) -> &'static str {
@@ -59,7 +81,13 @@ impl Target {
             Self::T8 => "received rate of 64 B, reliable / besteffort that yields after a refusal",
             Self::T9 => "256 pipelined echoes, callback server / raw server that writes each reply",
             Self::T10 => "64 B tcp in an open loop, p99 response / raw sockets",
+            Self::T11 => "allocations a message after the first thousand",
+            Self::T12 => "many idle links, server and clients in two processes; one message to all",
+            Self::T13 => "the program's ping / sockperf, both beside a raw blocking client, awake",
+            Self::T14 => "recording one sample, and the memory of a billion",
             Self::T15 => "try_send p99 beside a thread that sends through the same link",
+            Self::Cost => "what one message costs both ends together",
+            Self::Spin => "direct echo with 50 us of spin, and without, beside two busy processes",
         }
     }
 }
@@ -77,7 +105,13 @@ impl fmt::Display for Target {
             Self::T8 => "T8",
             Self::T9 => "T9",
             Self::T10 => "T10",
+            Self::T11 => "T11",
+            Self::T12 => "T12",
+            Self::T13 => "T13",
+            Self::T14 => "T14",
             Self::T15 => "T15",
+            Self::Cost => "cost",
+            Self::Spin => "spin",
         })
     }
 }
@@ -195,6 +229,15 @@ pub(crate) enum SideKind {
 }
 
 impl SideKind {
+    /// The raw stream of a call a message.
+    pub(crate) const fn write_each(transport: Transport) -> Option<Self> {
+        match transport {
+            Transport::Tcp | Transport::Uds => Some(Self::Raw(Gather::Each)),
+            Transport::Udp => Some(Self::Datagrams(Bulk::Each)),
+            Transport::Tls | Transport::Serial => None,
+        }
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -283,6 +326,10 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
         Target::T9 => pipelined(),
         Target::T10 => open_loop(options.rate_hz),
         Target::T15 => try_send(),
+        // These are no comparisons: `study` has them.
+        Target::T11 | Target::T12 | Target::T13 | Target::T14 | Target::Cost | Target::Spin => {
+            Vec::new()
+        }
     };
     groups.retain(|group| options.keeps(group));
     groups
@@ -563,11 +610,11 @@ fn against(product: SideKind, control: SideKind, limit: Limit) -> Comparison {
     }
 }
 
-const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
-const SMALL: usize = 64;
+pub(crate) const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
+pub(crate) const SMALL: usize = 64;
 const TARGET_HZ: u64 = 100_000;
 /// Where one that writes each message is near its end.
 const FASTER_HZ: u64 = 150_000;
-const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
+pub(crate) const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
 const WRITE_EACH: SideKind = SideKind::Raw(Gather::Each);
 const COALESCE: SideKind = SideKind::Raw(Gather::Copies(64 * 1024));

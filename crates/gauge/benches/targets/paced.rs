@@ -236,7 +236,7 @@ fn room() -> Vec<f64> {
 
 /// The least value that so much of all is no larger than. Sorts.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;
     values.get(rank.max(1) - 1).copied()
 }

@@ -16,6 +16,11 @@ pub(crate) trait Side {
     /// Why there is no figure, in words.
     fn block(&mut self, length: Duration) -> Result<Block, String>;
 
+    /// Of the last block, for a side that takes single times.
+    fn p99_ns(&mut self) -> Option<f64> {
+        None
+    }
+
     /// For a side that sends at a rate: whether it could. Asked once, before the end.
     fn pace(&mut self) -> Option<Pace> {
         None

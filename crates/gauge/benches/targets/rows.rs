@@ -136,7 +136,13 @@ fn note(group: &Group, product: &Record, control: &Record) -> Option<String> {
         | Target::T5
         | Target::T6
         | Target::T8
-        | Target::T9 => None,
+        | Target::T9
+        | Target::T11
+        | Target::T12
+        | Target::T13
+        | Target::T14
+        | Target::Cost
+        | Target::Spin => None,
     }
 }
 
@@ -173,7 +179,7 @@ fn middle(values: &[f64]) -> f64 {
 }
 
 impl Limit {
-    fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
+    pub(crate) fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
         if self == Self::Reported {
             return Verdict::Reported;
         }
@@ -288,7 +294,7 @@ fn rate(per_s: f64) -> String {
 }
 
 /// Three or four digits, whatever the size.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let decimals = match value {
         _ if value < 10.0 => 3,
         _ if value < 100.0 => 1,
@@ -300,4 +306,4 @@ fn short(value: f64) -> String {
 /// Of the asked rate.
 const LEAST_PACE: f64 = 0.999;
 /// Fewer rounds a side give no verdict, whatever the interval.
-const LEAST_FOR_VERDICT: usize = 8;
+pub(crate) const LEAST_FOR_VERDICT: usize = 8;
