@@ -15,6 +15,9 @@ use std::process::ExitCode;
 mod program;
 
 fn main() -> ExitCode {
+    if program::run_if_child() {
+        return ExitCode::SUCCESS;
+    }
     match program::execute(env::args().skip(1), &mut io::stdout()) {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(outcome)) if outcome.failed.is_empty() => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ mod echo;
 mod end;
 mod epoll;
 mod plug;
+mod segments;
 mod serial;
 mod stream;
 #[cfg(feature = "tls")]
@@ -19,6 +20,7 @@ pub use self::echo::{EchoClient, serve_echo};
 pub use self::end::{Closer, End};
 pub use self::epoll::{EpollClient, serve_echo_by_epoll};
 pub use self::plug::PlugClient;
+pub use self::segments::{SegmentWriter, receive_segments};
 pub use self::serial::SerialEnd;
 pub use self::stream::{StreamWriter, receive_stream};
 pub use self::tls::TlsEnd;

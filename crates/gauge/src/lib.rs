@@ -37,5 +37,7 @@ mod stamp;
 pub mod statistics;
 pub mod stream;
 mod sys;
+pub mod usage;
+pub mod veth;
 pub mod wakeup;
 pub mod wire;

@@ -12,6 +12,7 @@ use tautline_gauge::clock::now_ns;
 use tautline_gauge::probe;
 use tautline_gauge::statistics::median;
 
+use super::paced::quantile;
 use super::rounds::{Block, Counts, Side};
 use super::site::Site;
 
@@ -103,6 +104,10 @@ impl<E: Exchange + 'static> Side for Echo<E> {
         let counts = self.exchange_until(now_ns() + length.as_nanos() as u64)?;
         self.exchange.rest();
         block_of(&mut self.times_ns, counts)
+    }
+
+    fn p99_ns(&mut self) -> Option<f64> {
+        quantile(&mut self.times_ns, 0.99)
     }
 
     fn finish(self: Box<Self>) -> Result<Option<String>, String> {

@@ -8,7 +8,8 @@ use tautline::Strategy;
 use tautline_gauge::plan::{Placement, Transport};
 
 use super::options::Options;
-use super::stream::Gather;
+use super::paced::Wait;
+use super::stream::{Bulk, Gather};
 
 /// One of the library's targets. Numbers missing here are measured elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,23 +20,49 @@ pub(crate) enum Target {
     T4,
     T5,
     T6,
+    T7,
     T8,
     T9,
+    T10,
+    T11,
+    T12,
+    T13,
+    T14,
     T15,
+    /// No target: what one message costs.
+    Cost,
+    /// No target: polling beside other load.
+    Spin,
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::T1,
         Self::T2,
         Self::T3,
         Self::T4,
         Self::T5,
         Self::T6,
+        Self::T7,
         Self::T8,
         Self::T9,
+        Self::T10,
+        Self::T11,
+        Self::T12,
+        Self::T13,
+        Self::T14,
         Self::T15,
+        Self::Cost,
+        Self::Spin,
     ];
+
+    /// Whether it has a study of its own instead of comparisons.
+    pub(crate) const fn is_studied(self) -> bool {
+        matches!(
+            self,
+            Self::T11 | Self::T12 | Self::T13 | Self::T14 | Self::Cost | Self::Spin
+        )
+    }
 
     /// What is compared, in words.
     pub(crate) const fn title(self) -> &'static str {
@@ -48,9 +75,19 @@ impl Target {
             Self::T4 => "reliable stream, 64 B tcp / raw writers that coalesce or write each",
             Self::T5 => "reliable stream, 64 B uds / raw writer that writes each",
             Self::T6 => "reliable stream of large messages / the best of four raw writers",
+            Self::T7 => {
+                "received rate of 64 B udp / raw send and recv (on loopback a batch is one skb)"
+            }
             Self::T8 => "received rate of 64 B, reliable / besteffort that yields after a refusal",
             Self::T9 => "256 pipelined echoes, callback server / raw server that writes each reply",
+            Self::T10 => "64 B tcp in an open loop, p99 response / raw sockets",
+            Self::T11 => "allocations a message after the first thousand",
+            Self::T12 => "many idle links, server and clients in two processes; one message to all",
+            Self::T13 => "the program's ping / sockperf, both beside a raw blocking client, awake",
+            Self::T14 => "recording one sample, and the memory of a billion",
             Self::T15 => "try_send p99 beside a thread that sends through the same link",
+            Self::Cost => "what one message costs both ends together",
+            Self::Spin => "direct echo with 50 us of spin, and without, beside two busy processes",
         }
     }
 }
@@ -64,21 +101,32 @@ impl fmt::Display for Target {
             Self::T4 => "T4",
             Self::T5 => "T5",
             Self::T6 => "T6",
+            Self::T7 => "T7",
             Self::T8 => "T8",
             Self::T9 => "T9",
+            Self::T10 => "T10",
+            Self::T11 => "T11",
+            Self::T12 => "T12",
+            Self::T13 => "T13",
+            Self::T14 => "T14",
             Self::T15 => "T15",
+            Self::Cost => "cost",
+            Self::Spin => "spin",
         })
     }
 }
 
 impl FromStr for Target {
-    type Err = &'static str;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL
             .into_iter()
             .find(|target| target.to_string().eq_ignore_ascii_case(text));
-        found.ok_or("no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15")
+        found.ok_or_else(|| {
+            let all = Self::ALL.map(|target| target.to_string());
+            format!("no such target; there are {}", all.join(" "))
+        })
     }
 }
 
@@ -94,13 +142,18 @@ pub(crate) enum Condition {
     Halting,
     /// Two CPUs as booted.
     Split,
+    /// Nothing pinned, as booted.
+    Free,
+    /// As split, and over a veth pair between two namespaces instead of loopback.
+    Veth,
 }
 
 impl Condition {
     pub(crate) const fn placement(self) -> Placement {
         match self {
             Self::OneCore => Placement::Same,
-            Self::Awake | Self::Halting | Self::Split => Placement::Split,
+            Self::Awake | Self::Halting | Self::Split | Self::Veth => Placement::Split,
+            Self::Free => Placement::Free,
         }
     }
 
@@ -118,7 +171,9 @@ impl FromStr for Condition {
             "awake" => Ok(Self::Awake),
             "halting" => Ok(Self::Halting),
             "split" => Ok(Self::Split),
-            _ => Err("no such condition; there are one-core awake halting split"),
+            "free" => Ok(Self::Free),
+            "veth" => Ok(Self::Veth),
+            _ => Err("no such condition; there are one-core awake halting split free veth"),
         }
     }
 }
@@ -130,6 +185,8 @@ impl fmt::Display for Condition {
             Self::Awake => "awake",
             Self::Halting => "halting",
             Self::Split => "split",
+            Self::Free => "free",
+            Self::Veth => "veth",
         })
     }
 }
@@ -153,6 +210,12 @@ pub(crate) enum SideKind {
     Link(Strategy),
     /// A raw stream to a raw receiver.
     Raw(Gather),
+    /// Raw datagrams to a raw receiver.
+    Datagrams(Bulk),
+    /// A link in an open loop of this rate.
+    Paced(u64),
+    /// Raw sockets in an open loop of this rate.
+    PacedRaw(Wait, u64),
     /// Pipelined echoes over a callback server.
     BatchCallback,
     /// Pipelined echoes over a raw server that writes each reply.
@@ -166,6 +229,15 @@ pub(crate) enum SideKind {
 }
 
 impl SideKind {
+    /// The raw stream of a call a message.
+    pub(crate) const fn write_each(transport: Transport) -> Option<Self> {
+        match transport {
+            Transport::Tcp | Transport::Uds => Some(Self::Raw(Gather::Each)),
+            Transport::Udp => Some(Self::Datagrams(Bulk::Each)),
+            Transport::Tls | Transport::Serial => None,
+        }
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -178,6 +250,10 @@ impl SideKind {
             Self::Link(Strategy::BestEffort) => "besteffort",
             Self::Link(Strategy::KeepLatest) => "keeplatest",
             Self::Raw(gather) => gather.name(),
+            Self::Datagrams(bulk) => bulk.name(),
+            Self::Paced(_) => "callback",
+            Self::PacedRaw(Wait::Blocking, _) => "blocking",
+            Self::PacedRaw(Wait::Epoll, _) => "epoll",
             Self::BatchCallback => "callback",
             Self::BatchEach => "write each",
             Self::TrySendCaught => "in its call",
@@ -245,9 +321,15 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
         Target::T4 => small_stream_over_tcp(),
         Target::T5 => small_stream_over_uds(),
         Target::T6 => large_stream(),
+        Target::T7 => datagrams(),
         Target::T8 => strategies(),
         Target::T9 => pipelined(),
+        Target::T10 => open_loop(options.rate_hz),
         Target::T15 => try_send(),
+        // These are no comparisons: `study` has them.
+        Target::T11 | Target::T12 | Target::T13 | Target::T14 | Target::Cost | Target::Spin => {
+            Vec::new()
+        }
     };
     groups.retain(|group| options.keeps(group));
     groups
@@ -276,7 +358,14 @@ fn callback_echo() -> Vec<Group> {
                 Condition::OneCore,
                 Transport::Tcp | Transport::Tls | Transport::Uds | Transport::Serial,
             ) => (SideKind::Blocking, 1.15),
-            (Condition::Awake | Condition::Halting | Condition::Split, _) => (SideKind::Epoll, 1.1),
+            (
+                Condition::Awake
+                | Condition::Halting
+                | Condition::Split
+                | Condition::Free
+                | Condition::Veth,
+                _,
+            ) => (SideKind::Epoll, 1.1),
         };
         let mut comparisons = vec![against(
             SideKind::Callback,
@@ -374,6 +463,68 @@ fn large_stream() -> Vec<Group> {
     groups
 }
 
+fn datagrams() -> Vec<Group> {
+    let cell = |condition, limit| Group {
+        target: Target::T7,
+        condition,
+        transport: Transport::Udp,
+        payload_bytes: SMALL,
+        comparisons: vec![
+            against(RELIABLE, SideKind::Datagrams(Bulk::Each), limit),
+            // What a batch a call comes to on this machine.
+            against(
+                RELIABLE,
+                SideKind::Datagrams(Bulk::Segments),
+                Limit::Reported,
+            ),
+        ],
+    };
+    vec![
+        cell(Condition::Split, Limit::RatioAtLeast(30.0)),
+        cell(Condition::OneCore, Limit::Reported),
+        cell(Condition::Veth, Limit::Reported),
+    ]
+}
+
+fn open_loop(rate_hz: Option<u64>) -> Vec<Group> {
+    let cell = |condition, rate_hz, limit| Group {
+        target: Target::T10,
+        condition,
+        transport: Transport::Tcp,
+        payload_bytes: SMALL,
+        comparisons: vec![
+            against(
+                SideKind::Paced(rate_hz),
+                SideKind::PacedRaw(Wait::Epoll, rate_hz),
+                limit,
+            ),
+            against(
+                SideKind::Paced(rate_hz),
+                SideKind::PacedRaw(Wait::Blocking, rate_hz),
+                Limit::Reported,
+            ),
+        ],
+    };
+    let at = |rate_hz: u64, limits: [Limit; 2]| {
+        [Condition::Free, Condition::Awake]
+            .into_iter()
+            .zip(limits)
+            .map(move |(condition, limit)| cell(condition, rate_hz, limit))
+    };
+    let reported = [Limit::Reported; 2];
+    let target = [Limit::RatioAtMost(0.5), Limit::RatioAtMost(1.1)];
+    match rate_hz {
+        Some(TARGET_HZ) => at(TARGET_HZ, target).collect(),
+        Some(rate_hz) => at(rate_hz, reported).collect(),
+        None => {
+            let mut groups: Vec<_> = at(TARGET_HZ, target).collect();
+            groups.extend(at(FASTER_HZ, reported));
+            groups.push(cell(Condition::OneCore, FASTER_HZ, Limit::Reported));
+            groups
+        }
+    }
+}
+
 fn strategies() -> Vec<Group> {
     let mut groups = Vec::new();
     for condition in [Condition::Split, Condition::OneCore] {
@@ -459,8 +610,11 @@ fn against(product: SideKind, control: SideKind, limit: Limit) -> Comparison {
     }
 }
 
-const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
-const SMALL: usize = 64;
-const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
+pub(crate) const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
+pub(crate) const SMALL: usize = 64;
+const TARGET_HZ: u64 = 100_000;
+/// Where one that writes each message is near its end.
+const FASTER_HZ: u64 = 150_000;
+pub(crate) const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
 const WRITE_EACH: SideKind = SideKind::Raw(Gather::Each);
 const COALESCE: SideKind = SideKind::Raw(Gather::Copies(64 * 1024));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tautline_gauge::plan::Transport;
 
-use super::list::{Condition, Group, Target};
+use super::list::{Condition, Group, TRANSPORTS, Target};
+use super::once::Once;
+use super::rows::LEAST_FOR_VERDICT;
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +24,14 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     /// The timed part of one block.
     pub(crate) block: Duration,
+    /// Only this, so many times, and nothing measured.
+    pub(crate) once: Option<Once>,
+    /// Messages of `once`.
+    pub(crate) messages: u64,
+    /// Idle links of T12.
+    pub(crate) links: usize,
+    /// The one rate of the open loop; those of the target when there is none.
+    pub(crate) rate_hz: Option<u64>,
     /// Decides the order within rounds, and the intervals.
     pub(crate) seed: u64,
     /// Where the rows go as JSON.
@@ -54,6 +64,14 @@ impl Options {
                 "--block-ms" => {
                     options.block = Duration::from_millis(number(&option, &value()?, 1..=100)?);
                 }
+                "--once" => {
+                    let value = value()?;
+                    let once = value.parse();
+                    options.once = Some(once.map_err(|why| format!("{option} {value}: {why}"))?);
+                }
+                "--messages" => options.messages = number(&option, &value()?, 1..=u64::MAX)?,
+                "--links" => options.links = number(&option, &value()?, 2..=100_000)? as usize,
+                "--rate" => options.rate_hz = Some(number(&option, &value()?, 1..=1_000_000)?),
                 "--seed" => options.seed = number(&option, &value()?, 0..=u64::MAX)?,
                 "--json" => options.json = Some(PathBuf::from(value()?)),
                 "--quick" => (options.rounds, options.block) = (QUICK_ROUNDS, QUICK_BLOCK),
@@ -75,6 +93,28 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Whether a target that has no cells of conditions and payloads was asked for.
+    pub(crate) fn studies(&self, target: Target) -> bool {
+        target.is_studied()
+            && asks_for(&self.only, &target)
+            && self.conditions.is_empty()
+            && self.payloads.is_empty()
+    }
+
+    /// Of those that every study goes through.
+    pub(crate) fn kept_transports(&self) -> Vec<Transport> {
+        let mut transports = TRANSPORTS.to_vec();
+        transports.retain(|transport| asks_for(&self.transports, transport));
+        transports
+    }
+
+    /// Whether there are enough rounds for a verdict.
+    pub(crate) const fn decides(&self) -> bool {
+        self.rounds >= LEAST_FOR_VERDICT
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -84,6 +124,10 @@ impl Default for Options {
             payloads: Vec::new(),
             rounds: 15,
             block: Duration::from_millis(80),
+            once: None,
+            messages: 100_000,
+            links: 10_000,
+            rate_hz: None,
             seed: 1,
             json: None,
         }
@@ -118,13 +162,17 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
 
-  --only T1,T4           these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15)
-  --conditions one-core  these conditions (one-core awake halting split)
+  --only T1,T4           these targets (T1 to T15, cost, spin)
+  --conditions one-core  these conditions, and no target without any (one-core awake halting split free veth)
   --transports tcp       these transports (tcp uds udp)
-  --payloads 64,1024     these payloads, in bytes
+  --payloads 64,1024     these payloads, in bytes, and no target without any
   --rounds N             rounds a cell (15); below 6 there is no interval, below 8 no verdict
   --block-ms N           timed part of each block, 1 to 100 (80)
+  --links N              idle links of T12, 2 to 100000 (10000)
+  --rate N               messages a second of the open loop, instead of T10's
   --seed N               decides the order within rounds (1)
   --json FILE            the rows, with every round and what each side counted
   --quick                8 rounds of 20 ms
+  --once stream          only send messages (stream or echo, callbacks), for tools that count
+  --messages N           as many of --once (100000)
 ";

@@ -2,23 +2,24 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::Arc;
 
 use serde::Serialize;
-use tautline_gauge::placement::{Hold, Register, Seats};
-use tautline_gauge::plan::PlacementPlan;
 use tautline_gauge::statistics::Random;
 
 mod batch;
 mod contention;
 mod echo;
 pub(crate) mod list;
+pub(crate) mod once;
 pub(crate) mod options;
+pub(crate) mod paced;
+mod place;
 mod regime;
 pub(crate) mod rounds;
 pub(crate) mod rows;
 mod site;
 pub(crate) mod stream;
+mod study;
 
 pub(crate) use list::Target;
 use list::{Group, SideKind};
@@ -27,6 +28,7 @@ use regime::Regime;
 use rounds::{Record, Side};
 pub(crate) use rows::Row;
 use site::{Site, Watchdog, said};
+pub(crate) use study::{Finding, run_if_child};
 
 /// Everything that was measured, and what could not be.
 #[derive(Debug, Serialize)]
@@ -36,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) block_ns: u64,
     pub(crate) regimes: Vec<(Target, Regime)>,
     pub(crate) rows: Vec<Row>,
+    /// What targets without rounds came to.
+    pub(crate) findings: Vec<Finding>,
     /// Groups without rows, each with its reason.
     pub(crate) failed: Vec<String>,
 }
@@ -54,7 +58,14 @@ pub(crate) fn execute(
 ) -> Result<Option<Outcome>, Refused> {
     let refused = |status| move |why| Refused { status, why };
     match Options::parse(arguments).map_err(refused(2))? {
-        Asked::Run(options) => run(&options, out).map(Some).map_err(refused(3)),
+        Asked::Run(options) => match options.once {
+            None => run(&options, out).map(Some).map_err(refused(3)),
+            Some(once) => {
+                let done = once::run(once, &options).map_err(refused(3))?;
+                let shown = writeln!(out, "{done}").map(|()| None);
+                shown.map_err(|cause| refused(3)(said(cause)))
+            }
+        },
         Asked::Help => {
             let shown = out.write_all(HELP.as_bytes());
             shown
@@ -79,12 +90,15 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
         block_ns: options.block.as_nanos() as u64,
         regimes: Vec::new(),
         rows: Vec::new(),
+        findings: Vec::new(),
         failed: Vec::new(),
     };
     let mut told: Vec<String> = Vec::new();
+    let heading = rows::heading();
     for target in Target::ALL {
         let groups = list::groups(target, options);
-        if groups.is_empty() {
+        let studied = options.studies(target);
+        if groups.is_empty() && !studied {
             continue;
         }
         let mut regime = Regime::measure()?;
@@ -96,10 +110,27 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
             "\n{target}  {}\n{}\n{}",
             target.title(),
             regime.render(),
-            rows::heading()
+            if studied { "" } else { &heading }
         )
         .map_err(said)?;
         outcome.regimes.push((target, regime));
+        let findings = if studied {
+            study::of(target, options, &watchdog)
+        } else {
+            None
+        };
+        for finding in findings.into_iter().flatten() {
+            match finding {
+                Ok(finding) => {
+                    writeln!(out, "{finding}").map_err(said)?;
+                    outcome.findings.push(finding);
+                }
+                Err(why) => {
+                    writeln!(out, "{why}").map_err(said)?;
+                    outcome.failed.push(why);
+                }
+            }
+        }
         for group in groups {
             match measure(&group, options, &mut random, &watchdog) {
                 Ok(records) => {
@@ -132,47 +163,21 @@ fn measure(
     random: &mut Random,
     watchdog: &Watchdog,
 ) -> Result<Vec<Record>, String> {
-    let plan = PlacementPlan {
-        placement: group.condition.placement(),
-        stay_awake: group.condition.stays_awake(),
-        ..PlacementPlan::default()
-    };
-    let seats = Seats::choose(&plan).map_err(said)?;
-    if seats.effective != plan.placement {
-        return Err(seats
-            .note
-            .unwrap_or_else(|| "no such placement here".to_owned()));
-    }
-    let hold = Hold::take(&plan, &seats.cpus());
-    if plan.stay_awake && !hold.stays_awake() {
-        return Err(hold.notes().join("; "));
-    }
-    let site = Site {
-        transport: group.transport,
-        payload_bytes: group.payload_bytes,
-        seats,
-        register: Arc::new(Register::default()),
-    };
-    let (group, own, watchdog) = (group.clone(), site.clone(), watchdog.clone());
+    let (own, watchdog) = (group.clone(), watchdog.clone());
     let amount = (options.rounds, options.block);
     let mut own_random = random.clone();
-    let client = site.spawn(site.seats.client("client"), move || {
-        let records = rounds::run(&group, &own, amount, &mut own_random, &watchdog);
-        records.map(|records| (records, own_random))
+    let (condition, transport) = (group.condition, group.transport);
+    let (records, used) = place::at(condition, transport, group.payload_bytes, move |site| {
+        let records = rounds::run(&own, site, amount, &mut own_random, &watchdog)?;
+        Ok((records, own_random))
     })?;
-    match client.join() {
-        Ok(Some(outcome)) => {
-            let (records, used) = outcome?;
-            *random = used;
-            Ok(records)
-        }
-        Ok(None) | Err(_) => Err("the measuring thread panicked".to_owned()),
-    }
+    *random = used;
+    Ok(records)
 }
 
 impl SideKind {
     /// Connects this side; the calling thread will run its blocks.
-    fn start(self, site: &Site) -> Result<Box<dyn Side>, String> {
+    pub(crate) fn start(self, site: &Site) -> Result<Box<dyn Side>, String> {
         match self {
             Self::Direct => echo::start_direct(site),
             Self::Spin => echo::start_spin(site),
@@ -182,6 +187,9 @@ impl SideKind {
             Self::Epoll => echo::start_epoll(site),
             Self::Link(strategy) => stream::start_link(site, strategy),
             Self::Raw(gather) => stream::start_raw(site, gather),
+            Self::Datagrams(bulk) => stream::start_datagrams(site, bulk),
+            Self::Paced(rate_hz) => paced::start_link(site, rate_hz),
+            Self::PacedRaw(wait, rate_hz) => paced::start_raw(site, wait, rate_hz),
             Self::BatchCallback => batch::start_callback(site),
             Self::BatchEach => batch::start_each(site),
             Self::TrySendCaught => contention::start_caught(site),

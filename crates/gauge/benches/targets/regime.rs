@@ -105,6 +105,7 @@ fn there_and_back(seats: &Seats, wait: fn(), wake: fn(&thread::Thread)) -> Resul
         payload_bytes: 0,
         seats: seats.clone(),
         register: Arc::new(Register::default()),
+        veth: None,
     };
     let word = Arc::new(AtomicU64::new(0));
     let (theirs, caller) = (Arc::clone(&word), Arc::new(std::sync::OnceLock::new()));

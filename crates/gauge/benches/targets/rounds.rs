@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tautline_gauge::statistics::Random;
+use tautline_gauge::statistics::{Random, median};
 
 use super::list::{Group, SideKind};
 use super::site::{Site, Watchdog};
@@ -15,6 +15,16 @@ pub(crate) trait Side {
     /// # Errors
     /// Why there is no figure, in words.
     fn block(&mut self, length: Duration) -> Result<Block, String>;
+
+    /// Of the last block, for a side that takes single times.
+    fn p99_ns(&mut self) -> Option<f64> {
+        None
+    }
+
+    /// For a side that sends at a rate: whether it could. Asked once, before the end.
+    fn pace(&mut self) -> Option<Pace> {
+        None
+    }
 
     /// The end: what its own counters say, for those who look into a figure.
     ///
@@ -55,6 +65,22 @@ impl Counts {
     }
 }
 
+/// What became of a rate that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Pace {
+    pub(crate) asked_hz: u64,
+    /// Of each block, the warm-ups too.
+    pub(crate) achieved_hz: Vec<f64>,
+}
+
+impl Pace {
+    /// The median of what was achieved, as a share of what was asked for.
+    pub(crate) fn share(&self) -> f64 {
+        let achieved_hz = median(&mut self.achieved_hz.clone()).unwrap_or_default();
+        achieved_hz / self.asked_hz as f64
+    }
+}
+
 /// All rounds of one side.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
@@ -64,6 +90,7 @@ pub(crate) struct Record {
     pub(crate) worst_ns: f64,
     pub(crate) counts: Counts,
     pub(crate) evidence: Option<String>,
+    pub(crate) pace: Option<Pace>,
 }
 
 /// Runs all rounds of a group. The calling thread is the client of every side.
@@ -89,6 +116,7 @@ pub(crate) fn run(
             worst_ns: 0.0,
             counts: Counts::default(),
             evidence: None,
+            pace: None,
         });
     }
     let mut order: Vec<usize> = (0..sides.len()).collect();
@@ -106,9 +134,10 @@ pub(crate) fn run(
             record.counts.add(done.counts);
         }
     }
-    for (side, record) in sides.into_iter().zip(&mut records) {
+    for (mut side, record) in sides.into_iter().zip(&mut records) {
         watchdog.beat(|| format!("{}: finish", describe(group, record.side)));
         let explain = |why| format!("{}: {why}", record.side.name());
+        record.pace = side.pace();
         record.evidence = side.finish().map_err(explain)?;
     }
     Ok(records)

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tautline_gauge::statistics::{Random, median, median_interval};
 
 use super::list::{Comparison, Condition, Group, Limit, SideKind, Target};
-use super::rounds::{Counts, Record};
+use super::rounds::{Counts, Pace, Record};
 
 /// One comparison, judged.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) high: Option<f64>,
     pub(crate) limit: String,
     pub(crate) verdict: Verdict,
+    /// What belongs beside the verdict.
+    pub(crate) note: Option<String>,
 }
 
 /// One side of a row.
@@ -40,6 +42,7 @@ pub(crate) struct Column {
     pub(crate) worst_ns: Option<f64>,
     pub(crate) counts: Counts,
     pub(crate) evidence: Option<String>,
+    pub(crate) pace: Option<Pace>,
 }
 
 /// What the interval says about the limit.
@@ -93,7 +96,53 @@ fn row(group: &Group, comparison: &Comparison, records: &[Record], random: &mut 
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),
         limit: comparison.limit.to_string(),
-        verdict: comparison.limit.judge(judged.len(), interval),
+        verdict: paced(comparison.limit.judge(judged.len(), interval), product),
+        note: note(group, product, control),
+    }
+}
+
+/// Whoever could not keep the pace has not met a target of it.
+fn paced(verdict: Verdict, product: &Record) -> Verdict {
+    let kept = product.pace.as_ref().map(|pace| pace.share() >= LEAST_PACE);
+    match (verdict, kept) {
+        (Verdict::Met | Verdict::Undecided, Some(false)) => Verdict::Missed,
+        (verdict, _) => verdict,
+    }
+}
+
+fn note(group: &Group, product: &Record, control: &Record) -> Option<String> {
+    let sides = [product, control];
+    match group.target {
+        Target::T7 => {
+            let of = |record: &Record| {
+                let Counts { sent, received, .. } = record.counts;
+                format!("{received} of {sent}")
+            };
+            Some(format!("received {} / {}", of(product), of(control)))
+        }
+        Target::T10 => {
+            let asked_hz = product.pace.as_ref()?.asked_hz;
+            let [product, control] = sides.map(|record| {
+                let share = record.pace.as_ref().map_or(0.0, Pace::share);
+                format!("{:.2} %", share * 100.0)
+            });
+            Some(format!("{asked_hz}/s, achieved {product} / {control}"))
+        }
+        Target::T15 => Some(format!("max {}", time(product.worst_ns))),
+        Target::T1
+        | Target::T2
+        | Target::T3
+        | Target::T4
+        | Target::T5
+        | Target::T6
+        | Target::T8
+        | Target::T9
+        | Target::T11
+        | Target::T12
+        | Target::T13
+        | Target::T14
+        | Target::Cost
+        | Target::Spin => None,
     }
 }
 
@@ -121,6 +170,7 @@ fn column(record: &Record) -> Column {
         worst_ns: (record.worst_ns > 0.0).then_some(record.worst_ns),
         counts: record.counts,
         evidence: record.evidence.clone(),
+        pace: record.pace.clone(),
     }
 }
 
@@ -129,7 +179,7 @@ fn middle(values: &[f64]) -> f64 {
 }
 
 impl Limit {
-    fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
+    pub(crate) fn judge(self, rounds: usize, interval: Option<(f64, f64)>) -> Verdict {
         if self == Self::Reported {
             return Verdict::Reported;
         }
@@ -205,8 +255,8 @@ impl fmt::Display for Row {
             self.limit,
             self.verdict,
         )?;
-        let worst = self.product.worst_ns.filter(|_| self.target == Target::T15);
-        worst.map_or(Ok(()), |worst_ns| write!(f, " (max {})", time(worst_ns)))
+        let note = self.note.as_ref();
+        note.map_or(Ok(()), |note| write!(f, " ({note})"))
     }
 }
 
@@ -219,7 +269,10 @@ pub(crate) fn heading() -> String {
 }
 
 const fn is_rate(target: Target) -> bool {
-    matches!(target, Target::T4 | Target::T5 | Target::T6 | Target::T8)
+    matches!(
+        target,
+        Target::T4 | Target::T5 | Target::T6 | Target::T7 | Target::T8
+    )
 }
 
 fn time(ns: f64) -> String {
@@ -241,7 +294,7 @@ fn rate(per_s: f64) -> String {
 }
 
 /// Three or four digits, whatever the size.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let decimals = match value {
         _ if value < 10.0 => 3,
         _ if value < 100.0 => 1,
@@ -250,5 +303,7 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// Of the asked rate.
+const LEAST_PACE: f64 = 0.999;
 /// Fewer rounds a side give no verdict, whatever the interval.
-const LEAST_FOR_VERDICT: usize = 8;
+pub(crate) const LEAST_FOR_VERDICT: usize = 8;

@@ -1,6 +1,6 @@
 //! Where the sides of one group run: their CPUs, their addresses, and who watches that they move.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -12,6 +12,7 @@ use tautline_gauge::clock::now_ns;
 use tautline_gauge::control::End;
 use tautline_gauge::placement::{Register, Seat, Seats};
 use tautline_gauge::plan::Transport;
+use tautline_gauge::veth::Veth;
 
 /// What every side of one group needs to know.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) struct Site {
     pub(crate) payload_bytes: usize,
     pub(crate) seats: Seats,
     pub(crate) register: Arc<Register>,
+    /// Between the ends, where that is not loopback.
+    pub(crate) veth: Option<Arc<Veth>>,
 }
 
 impl Site {
@@ -56,7 +59,7 @@ impl Site {
         let text = match self.transport {
             Transport::Tcp => "tcp://127.0.0.1:0".to_owned(),
             Transport::Tls => "tls://127.0.0.1:0".to_owned(),
-            Transport::Udp => "udp://127.0.0.1:0".to_owned(),
+            Transport::Udp => format!("udp://{}:0", self.hosts().1),
             Transport::Uds => {
                 let number = NAMES.fetch_add(1, Ordering::Relaxed);
                 format!("uds://@tautline-targets-{}-{number}", process::id())
@@ -64,6 +67,40 @@ impl Site {
             Transport::Serial => unreachable!("no group of the list is over a serial line"),
         };
         text.parse().expect("these are addresses")
+    }
+
+    /// The addresses of client and server.
+    fn hosts(&self) -> (IpAddr, IpAddr) {
+        let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        self.veth.as_ref().map_or((localhost, localhost), |veth| {
+            (veth.client_host(), veth.server_host())
+        })
+    }
+
+    /// Opens what belongs to the server where the server is.
+    pub(crate) fn at_server<T>(
+        &self,
+        there: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        match &self.veth {
+            Some(veth) => veth.in_server(there).map_err(said)?,
+            None => there(),
+        }
+    }
+
+    /// Both ends of a pair of connected UDP sockets.
+    pub(crate) fn udp_pair(&self) -> Result<(UdpSocket, UdpSocket), String> {
+        let (client_host, server_host) = self.hosts();
+        let client = UdpSocket::bind((client_host, 0)).map_err(said)?;
+        let to = client.local_addr().map_err(said)?;
+        let server = self.at_server(|| {
+            let server = UdpSocket::bind((server_host, 0)).map_err(said)?;
+            server.connect(to).map_err(said)?;
+            Ok(server)
+        })?;
+        let to = server.local_addr().map_err(said)?;
+        client.connect(to).map_err(said)?;
+        Ok((client, server))
     }
 
     /// Both ends of a pair of raw sockets.

@@ -10,6 +10,7 @@
 //! The rate is what was received from the first send to the last receipt, so that a queue or a kernel
 //! that still holds messages at the end of the block has to deliver them first.
 
+mod datagrams;
 mod link;
 mod raw;
 
@@ -22,6 +23,7 @@ use tautline_gauge::clock::now_ns;
 use super::rounds::{Block, Counts, Side};
 use super::site::Site;
 
+pub(crate) use datagrams::{Bulk, start_datagrams};
 pub(crate) use link::start_link;
 pub(crate) use raw::{Gather, start_raw};
 

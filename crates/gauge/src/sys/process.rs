@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::mem;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 /// `prctl(PR_SET_NAME)`: the name of the calling thread, and for the main thread that of the process.
@@ -41,6 +42,33 @@ pub(crate) fn dup2(fd: BorrowedFd<'_>, number: libc::c_int) -> io::Result<()> {
 pub(crate) fn kill_group(leader: u32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::killpg(leader as libc::pid_t, signal) }).map(|_| ())
+}
+
+/// `getrusage(RUSAGE_SELF)`: how often all threads of this process, those that have ended too, gave up
+/// their CPU: by waiting, and because somebody else's turn had come.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn context_switches() -> io::Result<(u64, u64)> {
+    // SAFETY: `rusage` is integers only; zero is valid for each.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is writable for the call.
+    check(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) })?;
+    Ok((usage.ru_nvcsw as u64, usage.ru_nivcsw as u64))
+}
+
+/// `setrlimit(RLIMIT_NOFILE)`: the soft limit of open descriptors becomes the hard one, and is handed
+/// back.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is writable for the call.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is readable for the call.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(limit.rlim_max)
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

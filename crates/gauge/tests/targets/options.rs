@@ -6,6 +6,7 @@ use std::time::Duration;
 use tautline_gauge::plan::Transport;
 
 use crate::program::list::{Condition, Target};
+use crate::program::once::Once;
 use crate::program::options::{Asked, Options};
 
 fn parse(line: &str) -> Result<Asked, String> {
@@ -15,7 +16,7 @@ fn parse(line: &str) -> Result<Asked, String> {
 #[test]
 fn every_option_is_read() {
     let line = "--bench --only T4,t15 --conditions one-core,split --transports uds --payloads 64,1024 --rounds 20 \
-                --block-ms 5 --seed 9 --json out.json";
+                --block-ms 5 --rate 5000 --links 50 --once echo --messages 7 --seed 9 --json out.json";
     let asked = Options {
         only: vec![Target::T4, Target::T15],
         conditions: vec![Condition::OneCore, Condition::Split],
@@ -23,6 +24,10 @@ fn every_option_is_read() {
         payloads: vec![64, 1_024],
         rounds: 20,
         block: Duration::from_millis(5),
+        once: Some(Once::Echo),
+        messages: 7,
+        links: 50,
+        rate_hz: Some(5_000),
         seed: 9,
         json: Some(PathBuf::from("out.json")),
     };
@@ -46,13 +51,15 @@ fn quick_is_a_few_short_rounds_and_the_default_fifteen() {
 fn a_mistake_is_named() {
     for (line, why) in [
         (
-            "--only T7",
-            "--only T7: no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15",
+            "--only T20",
+            "--only T20: no such target; there are T1 T2 T3 T4 T5 T6 T7 T8 T9 T10 T11 T12 \
+             T13 T14 T15 cost spin",
         ),
         (
             "--conditions warm",
-            "--conditions warm: no such condition; there are one-core awake halting split",
+            "--conditions warm: no such condition; there are one-core awake halting split free veth",
         ),
+        ("--once both", "--once both: stream or echo"),
         ("--rounds 0", "--rounds 0: a number from 1 to 1000"),
         ("--block-ms 500", "--block-ms 500: a number from 1 to 100"),
         ("--seed", "--seed needs a value"),

@@ -15,6 +15,7 @@ fn record(side: SideKind, figures: &[f64]) -> Record {
         worst_ns: 0.0,
         counts: Counts::default(),
         evidence: None,
+        pace: None,
     }
 }
 

@@ -13,20 +13,20 @@ use super::{Judge, Post, Sender, Stream, number};
 
 pub(crate) fn start_link(site: &Site, strategy: Strategy) -> Result<Box<dyn Side>, String> {
     let post = Post::new();
-    let server_io = site.io_thread(site.seats.server("server-io"))?;
     let (own, payload_bytes) = (Arc::clone(&post), site.payload_bytes);
-    let server = server_io
-        .listen(
-            &site.address(),
-            site.server_options(strategy),
-            move |_peer: &Link| {
-                Ok::<_, Refusal>(Counter {
-                    judge: Judge::new(Arc::clone(&own), payload_bytes),
-                    base: (Instant::now(), now_ns()),
-                })
-            },
-        )
-        .map_err(said)?;
+    let server = site.at_server(|| {
+        let server_io = site.io_thread(site.seats.server("server-io"))?;
+        let options = site.server_options(strategy);
+        let accept = move |_peer: &Link| {
+            Ok::<_, Refusal>(Counter {
+                judge: Judge::new(Arc::clone(&own), payload_bytes),
+                base: (Instant::now(), now_ns()),
+            })
+        };
+        server_io
+            .listen(&site.address(), options, accept)
+            .map_err(said)
+    })?;
     let client_io = site.io_thread(site.seats.client("client-io"))?;
     let link = client_io
         .connect(&server.local_address(), site.link_options(strategy), Silent)
