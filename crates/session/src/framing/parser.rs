@@ -193,7 +193,7 @@ impl Parser {
     /// The frame behind a length prefix that stands whole at the start of `bytes`: where its payload
     /// begins, and how long it is. Everything else is for [`next`](Self::next) to say.
     #[inline]
-    pub(crate) fn whole(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
+    pub fn whole(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
         let Framing::LengthPrefix { width, order } = self.framing else {
             return None;
         };

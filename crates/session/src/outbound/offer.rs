@@ -79,6 +79,38 @@ impl Outbound {
         Some(self.call_driver())
     }
 
+    /// What goes before a message that its owner, a direct caller, can write by itself: nothing about it
+    /// has to be decided, and nothing waits. Nothing is noted: if the kernel takes it whole, that is
+    /// [`sent_alone`](Self::sent_alone); else [`offer`](Self::offer) it, and settle what became of it.
+    #[inline]
+    pub fn alone(&self, message: &[u8]) -> Option<Header> {
+        let decides = !self.joins
+            || self.stage != Stage::Open
+            || self.hook
+            || !self.queue.is_empty()
+            || self.is_writing()
+            || message.len() > self.frame_limit_bytes
+            || !self.waiters.is_empty();
+        if decides {
+            return None;
+        }
+        let header = self.framing.header(message.len());
+        let fits = header.len() + message.len() <= self.limit.bytes as usize;
+        fits.then_some(header)
+    }
+
+    /// The kernel took a message behind the header of [`alone`](Self::alone), whole.
+    #[inline]
+    pub fn sent_alone(&mut self, header: &Header, payload_bytes: usize) {
+        let whole = Tally::one(header.len() + payload_bytes);
+        self.account.accepted += whole;
+        self.account.written += whole;
+        self.account.framing_bytes += header.len() as u64;
+        self.peak = self.peak.max(whole);
+        self.direct_writes += 1;
+        self.write_calls += 1;
+    }
+
     /// A message comes that was encoded before, by this queue's framing, for more queues than this
     /// one. Else as [`offer`](Self::offer), but never [`Offer::WriteNow`]; what waits is taken with
     /// [`redeem_encoded`](Self::redeem_encoded).

@@ -102,6 +102,14 @@ impl Receiving {
             let length = self.datagram_bytes.take();
             return Ok(length.map(|length| Place::Buffer(0..length)));
         }
+        // The usual case, in as few steps as it takes.
+        if let Some((header_bytes, payload_bytes)) =
+            self.parser.whole(&self.buffer[self.start..self.end])
+        {
+            let from = self.start + header_bytes;
+            self.start = from + payload_bytes;
+            return Ok(Some(Place::Buffer(from..self.start)));
+        }
         loop {
             match self.parser.next(&self.buffer[self.start..self.end]) {
                 Step::Frame {

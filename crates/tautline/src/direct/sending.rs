@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tautline_session::{
-    BLOCK_BYTES, Block, Call, Caller, Discard, Offer, Outbound, OutboundOptions, PeerId, Refusal,
-    SendStatistics, Surroundings, Taken,
+    BLOCK_BYTES, Block, Call, Caller, DirectWrite, Discard, Offer, Outbound, OutboundOptions,
+    PeerId, Refusal, SendStatistics, Surroundings, Taken,
 };
 
 use super::{Closer, next_look, passed};
@@ -83,6 +83,19 @@ impl Replies {
         if self.is_closed() {
             return Err(self.give_up());
         }
+        // The usual case, in as few steps as it takes.
+        let alone = self.outbound.alone(message);
+        let mut tried = alone.map(|header| {
+            let (written, trouble) = write_one(&*self.outlet, &header, message, PeerId::SOLE);
+            if written == DirectWrite::Whole {
+                self.outbound.sent_alone(&header, message.len());
+            }
+            (written, trouble)
+        });
+        if let Some((DirectWrite::Whole, _)) = tried {
+            self.short = false;
+            return Ok(());
+        }
         loop {
             if self.has_rest() && self.write_rest().is_err() {
                 return Err(self.lose());
@@ -93,8 +106,9 @@ impl Replies {
                 .offer(message, peer, call, Caller::Direct, surroundings);
             match offer {
                 Offer::WriteNow(token) => {
-                    let (written, trouble) =
-                        write_one(&*self.outlet, token.header(), message, peer);
+                    let (written, trouble) = tried
+                        .take()
+                        .unwrap_or_else(|| write_one(&*self.outlet, token.header(), message, peer));
                     self.outbound
                         .settle_direct(token, message, peer, written, surroundings);
                     // Why it broke is noted: the next call meets it.
