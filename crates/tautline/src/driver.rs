@@ -133,7 +133,7 @@ impl Driver {
         if rings {
             self.turn.io.ring();
         }
-        let until_next_turn = self.turn.until_next_turn();
+        let until_next_turn = self.until_next_turn();
         rings || until_next_turn == Some(Duration::ZERO)
     }
 
@@ -165,7 +165,7 @@ impl Driver {
     }
 
     fn wait(&mut self, events: &mut mio::Events, at_most: Option<Duration>) {
-        let timeout = match (self.turn.until_next_turn(), at_most) {
+        let timeout = match (self.until_next_turn(), at_most) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
@@ -175,6 +175,21 @@ impl Driver {
             // The poller is ours and valid: nothing else is possible (`epoll_wait(2)`).
             Err(error) => unreachable!("epoll_wait: {error}"),
         }
+    }
+
+    fn until_next_turn(&mut self) -> Option<Duration> {
+        let entries = &mut self.entries;
+        self.turn
+            .until_next_turn(|id, at| match entries.get_mut(&id) {
+                Some(Entry::Link(link)) => link.lets_pass(at),
+                Some(
+                    Entry::Listener(_)
+                    | Entry::Handshake(_)
+                    | Entry::Datagram(_)
+                    | Entry::PeerOf(_),
+                ) => false,
+                None => true,
+            })
     }
 
     fn dispatch(&mut self, event: &mio::event::Event) {

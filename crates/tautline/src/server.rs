@@ -74,6 +74,8 @@ struct State {
     /// Newcomers are closed unseen: whoever stopped the server counts on knowing all peers.
     stopped: bool,
     live: HashMap<u64, Arc<LinkShared>>,
+    /// Peers that are counted as gone, and whose own end is just being told.
+    ending: usize,
     /// `live` as a list, for broadcasts; `None` once it has changed.
     roster: Option<Arc<Vec<Arc<LinkShared>>>>,
     accepted: u64,
@@ -91,6 +93,13 @@ struct State {
 impl Watched for State {
     fn tasks(&mut self) -> &mut Wakers<u64> {
         &mut self.tasks
+    }
+}
+
+impl State {
+    /// Whether no callback of a peer runs, and each peer says so itself.
+    fn all_ended(&self) -> bool {
+        self.live.is_empty() && self.ending == 0
     }
 }
 
@@ -116,7 +125,7 @@ impl Server {
         self.shared.stop(|id| Command::Close { id, deadline });
         let has_socket = matches!(self.shared.socket, ServerSocket::Datagram(_));
         Watch::new(&self.shared.state, |state: &State| {
-            let ended = state.live.is_empty() && (state.closed || !has_socket);
+            let ended = state.all_ended() && (state.closed || !has_socket);
             ended.then_some(state.unsent)
         })
         .await
@@ -325,8 +334,7 @@ impl ServerShared {
     pub(crate) fn turn_away(&self, peer: &LinkShared, reason: Reason) {
         self.turned_away();
         peer.stop_accepting();
-        self.peer_ended(peer);
-        peer.finish(reason);
+        self.peer_ended(peer, reason);
     }
 
     pub(crate) fn accept_failed(&self, shortage: bool) {
@@ -374,8 +382,9 @@ impl ServerShared {
         state.handshakes.last_failure = Some(error);
     }
 
-    /// A peer has had its last callback: its counters are kept.
-    pub(crate) fn peer_ended(&self, peer: &LinkShared) {
+    /// A peer has had its last callback. Its counters are kept first: whoever waits for its end finds
+    /// them here; and then whoever waits for all peers finds that each has ended.
+    pub(crate) fn peer_ended(&self, peer: &LinkShared, reason: Reason) {
         let counted = peer.statistics();
         let mut state = self.state();
         state.gone.add(&counted);
@@ -383,8 +392,13 @@ impl ServerShared {
         state.live.remove(&peer.id);
         self.live.store(state.live.len(), Ordering::Relaxed);
         let roster = state.roster.take();
-        self.tell(state);
+        state.ending += 1;
+        drop(state);
         drop(roster);
+        peer.finish(reason);
+        let mut state = self.state();
+        state.ending -= 1;
+        self.tell(state);
     }
 
     /// Closes the listening socket, and has every peer end at once.
@@ -438,7 +452,7 @@ impl ServerShared {
             return Unsent::default();
         }
         let mut state = self.state();
-        while !state.live.is_empty() {
+        while !state.all_ended() {
             state = self.changed.wait(state, None);
         }
         let unsent = state.unsent;

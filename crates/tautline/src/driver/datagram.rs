@@ -597,8 +597,7 @@ impl DatagramDriver {
         };
         let _ = peer.audience.closed(1, unsent, &reason);
         peer.audience.ended(Tally::default(), &reason);
-        self.server.peer_ended(&shared);
-        shared.finish(reason);
+        self.server.peer_ended(&shared, reason);
     }
 }
 

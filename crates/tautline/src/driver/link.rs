@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Interest;
-use tautline_session::{Inbound, Tally};
+use tautline_session::{Inbound, Outbound, Tally};
 
 use super::Alive;
 use super::alarm::Alarm;
@@ -262,6 +262,25 @@ impl LinkDriver {
             self.set_alarm(turn);
         }
         alive
+    }
+
+    /// Whether it would do nothing when called at this time, which then it is not: an open link whom
+    /// nothing but its last deadline had a timer for.
+    pub(crate) fn lets_pass(&mut self, at: Instant) -> bool {
+        let by_the_clock = self.deadline.is_some()
+            || self.liveness.is_some()
+            || self.gathering.is_some()
+            || self.looks_again
+            || self.reads_again
+            || self.our_side != Side::Open;
+        let passes = matches!(self.stage, Stage::Open)
+            && !by_the_clock
+            // What waits may be looked at again when the kernel has memory.
+            && self.shared().channel.read(Outbound::is_drained);
+        if passes {
+            self.alarm.rang(at);
+        }
+        passes
     }
 
     fn look_at_the_time(&mut self, now: Instant, turn: &mut Turn) -> Alive {

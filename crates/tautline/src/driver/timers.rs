@@ -42,10 +42,26 @@ impl Timers {
         self.heap.push(Reverse((at, id)));
     }
 
+    /// Before an alarm is set: drops what comes first and nobody needs any more, as `unneeded` tells. A
+    /// thread whose links have all connected would otherwise wake up for each one's deadline.
+    pub(super) fn forget_unneeded(&mut self, mut unneeded: impl FnMut(u64, Instant) -> bool) {
+        while let Some(&Reverse((at, id))) = self.heap.peek()
+            && !self.rings_before(at)
+            && unneeded(id, at)
+        {
+            self.heap.pop();
+        }
+    }
+
+    /// Whether the thread wakes up by then anyway.
+    fn rings_before(&self, at: Instant) -> bool {
+        self.rings_at.is_some_and(|rings_at| rings_at <= at)
+    }
+
     /// Before the thread sleeps. How long it may at most, where the alarm could not be set.
     pub(super) fn set_alarm(&mut self) -> Option<Duration> {
         let &Reverse((at, _)) = self.heap.peek()?;
-        if self.rings_at.is_some_and(|rings_at| rings_at <= at) {
+        if self.rings_before(at) {
             return None;
         }
         let after = at.saturating_duration_since(Instant::now());
@@ -132,6 +148,26 @@ mod tests {
             assert_eq!(timers.expired(at), Some(id));
         }
         assert!(!timers.may_be_due());
+    }
+
+    #[test]
+    fn what_nobody_needs_any_more_sets_no_alarm() {
+        let (_poll, mut timers) = timers();
+        let start = Instant::now();
+        let after = |s| start + Duration::from_secs(s);
+        for id in 1..=5 {
+            timers.add(after(id), id);
+        }
+        timers.forget_unneeded(|id, _| id != 3);
+        assert_eq!(timers.set_alarm(), None);
+        assert_eq!(timers.rings_at, Some(after(3)));
+        // It wakes up by then anyway.
+        timers.forget_unneeded(|_, _| panic!("nobody is asked"));
+        timers.rang();
+        assert_eq!(timers.expired(after(3)), Some(3));
+        timers.forget_unneeded(|_, _| true);
+        timers.set_alarm();
+        assert_eq!(timers.rings_at, None);
     }
 
     #[test]

@@ -160,11 +160,16 @@ impl Turn {
         !self.ready.is_empty()
     }
 
-    /// How long the thread may sleep; `None` for as long as nothing happens.
-    pub(super) fn until_next_turn(&mut self) -> Option<Duration> {
+    /// How long the thread may sleep; `None` for as long as nothing happens. `unneeded` tells of a timer
+    /// whether its entry would do nothing when called.
+    pub(super) fn until_next_turn(
+        &mut self,
+        unneeded: impl FnMut(u64, Instant) -> bool,
+    ) -> Option<Duration> {
         if self.has_ready() || self.io.has_commands() {
             return Some(Duration::ZERO);
         }
+        self.timers.forget_unneeded(unneeded);
         self.timers.set_alarm()
     }
 }

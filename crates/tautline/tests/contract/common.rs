@@ -20,7 +20,7 @@ pub(crate) use inbox::{Happened, Inbox, Recorder, Told, recorder, recorder_that}
 pub(crate) use process::{
     PeerProcess, all_thread_ids, child, child_in_namespaces, cpu_time, in_child, is_asleep,
     listen_at, name_of, open_descriptors, own_thread_id, reserved_bytes, resident_bytes,
-    tell_address, thread_ids,
+    tell_address, thread_ids, times_slept,
 };
 pub(crate) use pty::{Cable, PtyListener};
 pub(crate) use raw::{RawListener, RawPeer, RawStream, frame};

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tautline::{DirectLink, IoThread, Link, LinkOptions, Received, ServerOptions};
 
@@ -14,6 +14,7 @@ over! {
     an_end_of_our_side_alone_costs_no_cpu: tcp tls uds;
     many_queued_messages_ring_once: tcp tls uds udp;
     an_idle_link_costs_little_memory: tcp uds;
+    deadlines_of_connects_that_are_over_wake_nobody: tcp uds;
 }
 
 /// How long these look at a thread that has nothing to do.
@@ -32,6 +33,28 @@ fn expect_rest(io: &IoThread) {
     assert!(waited.unwrap().1.timed_out());
     let spent = cpu_time(id) - before;
     assert!(spent < NOTHING, "{spent:?} for nothing");
+}
+
+/// Each link had a deadline to connect by, at a time of its own, and is open long before.
+fn deadlines_of_connects_that_are_over_wake_nobody(transport: Transport) {
+    const LINKS: usize = 100;
+    let io = start();
+    let listener = RawListener::bind(transport);
+    let id = inside_callback(&io, own_thread_id);
+    let options = || LinkOptions {
+        connect_timeout: WATCHED / 2,
+        ..framed(transport)
+    };
+    let began = Instant::now();
+    let _links: Vec<_> = (0..LINKS)
+        .map(|_| client_of_raw(&io, &listener, options(), recorder().0))
+        .collect();
+    let_turn(&io);
+    until("it sleeps", || is_asleep(id));
+    let before = times_slept(id);
+    until("all deadlines are over", || began.elapsed() > 2 * WATCHED);
+    let woken = times_slept(id) - before;
+    assert!(woken <= 10, "it woke up {woken} times");
 }
 
 fn half_open(transport: Transport) -> LinkOptions {

@@ -178,10 +178,10 @@ impl LinkDriver {
         };
         shared.add_unsent(kept);
         self.audience.ended(kept, &ending.reason);
-        if let Some(server) = self.server.take() {
-            server.peer_ended(&shared);
+        match self.server.take() {
+            Some(server) => server.peer_ended(&shared, ending.reason),
+            None => shared.finish(ending.reason),
         }
-        shared.finish(ending.reason);
         Alive::No
     }
 }

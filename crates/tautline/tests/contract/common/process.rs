@@ -50,6 +50,14 @@ pub(crate) fn cpu_time(id: u32) -> Duration {
     Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
 }
 
+/// How often a thread has gone to sleep: as often as it was woken up, and once more.
+pub(crate) fn times_slept(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/self/task/{id}/status")).unwrap();
+    let prefix = "voluntary_ctxt_switches:";
+    let line = status.lines().find_map(|line| line.strip_prefix(prefix));
+    line.unwrap().trim().parse().unwrap()
+}
+
 /// Memory that this process has set aside, touched or not.
 pub(crate) fn reserved_bytes() -> u64 {
     memory("VmSize:")
