@@ -30,6 +30,7 @@ mod guarded;
 mod heartbeats;
 mod keeping;
 mod killed;
+mod large;
 mod last_words;
 mod life;
 mod limits;
