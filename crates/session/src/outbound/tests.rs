@@ -10,6 +10,7 @@ mod life;
 mod limits;
 mod pressure;
 mod shared;
+mod short_ways;
 mod table;
 mod waiting;
 
