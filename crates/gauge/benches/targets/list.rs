@@ -7,7 +7,9 @@ use serde::Serialize;
 use tautline::Strategy;
 use tautline_gauge::plan::{Placement, Transport};
 
+use super::crowd::Crowd;
 use super::options::Options;
+use super::peers::{self, PeerSide};
 use super::stream::Gather;
 
 /// One of the library's targets. Numbers missing here are measured elsewhere.
@@ -22,10 +24,14 @@ pub(crate) enum Target {
     T8,
     T9,
     T15,
+    /// No target: messages of sizes that no target names, beside peers.
+    P1,
+    /// No target: many connections at once.
+    P2,
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::T1,
         Self::T2,
         Self::T3,
@@ -35,6 +41,8 @@ impl Target {
         Self::T8,
         Self::T9,
         Self::T15,
+        Self::P1,
+        Self::P2,
     ];
 
     /// What is compared, in words.
@@ -51,6 +59,8 @@ impl Target {
             Self::T8 => "received rate of 64 B, reliable / besteffort that yields after a refusal",
             Self::T9 => "256 pipelined echoes, callback server / raw server that writes each reply",
             Self::T15 => "try_send p99 beside a thread that sends through the same link",
+            Self::P2 => "callback echo on many connections at once / raw epoll, / tokio",
+            Self::P1 => "streams of a size that no target names / what people would otherwise use",
         }
     }
 }
@@ -67,6 +77,8 @@ impl fmt::Display for Target {
             Self::T8 => "T8",
             Self::T9 => "T9",
             Self::T15 => "T15",
+            Self::P1 => "P1",
+            Self::P2 => "P2",
         })
     }
 }
@@ -78,7 +90,7 @@ impl FromStr for Target {
         let found = Self::ALL
             .into_iter()
             .find(|target| target.to_string().eq_ignore_ascii_case(text));
-        found.ok_or("no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15")
+        found.ok_or("no such target; there are T1 T2 T3 T4 T5 T6 T8 T9 T15 P1 P2")
     }
 }
 
@@ -163,6 +175,12 @@ pub(crate) enum SideKind {
     TrySendFlooded,
     /// A push onto a queue behind a mutex that nobody else wants.
     MutexPush,
+    /// Client and server in callbacks, many connections at once.
+    CrowdCallback(Crowd),
+    /// The same over raw sockets in one epoll set at each end.
+    CrowdEpoll(Crowd),
+    /// What people would otherwise use.
+    Peer(PeerSide),
 }
 
 impl SideKind {
@@ -183,6 +201,32 @@ impl SideKind {
             Self::TrySendCaught => "in its call",
             Self::TrySendFlooded => "flooded",
             Self::MutexPush => "mutex push",
+            Self::CrowdCallback(_) => "callback",
+            Self::CrowdEpoll(_) => "epoll",
+            Self::Peer(peer) => peer.name(),
+        }
+    }
+
+    /// How many connections it has, where that is the point.
+    pub(crate) const fn connections(self) -> Option<usize> {
+        match self {
+            Self::CrowdCallback(crowd)
+            | Self::CrowdEpoll(crowd)
+            | Self::Peer(PeerSide::TokioCrowd(crowd)) => Some(crowd.connections()),
+            Self::Direct
+            | Self::Spin
+            | Self::Callback
+            | Self::Blocking
+            | Self::PollYield
+            | Self::Epoll
+            | Self::Link(_)
+            | Self::Raw(_)
+            | Self::BatchCallback
+            | Self::BatchEach
+            | Self::TrySendCaught
+            | Self::TrySendFlooded
+            | Self::MutexPush
+            | Self::Peer(_) => None,
         }
     }
 }
@@ -195,8 +239,17 @@ pub(crate) enum Limit {
     RatioWithin(f64, f64),
     /// Of the product's figure itself, in nanoseconds.
     NanosecondsAtMost(f64),
+    /// No worse than the peer: a list of its own says where it is.
+    Peer(Better),
     /// Nothing: the row is there to explain another.
     Reported,
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    Lower,
+    Higher,
 }
 
 /// One row to come: the product against one control, or against the best of several.
@@ -248,7 +301,10 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
         Target::T8 => strategies(),
         Target::T9 => pipelined(),
         Target::T15 => try_send(),
+        Target::P1 => peers::streams(),
+        Target::P2 => crowds(),
     };
+    peers::join(&mut groups, &options.peers);
     groups.retain(|group| options.keeps(group));
     groups
 }
@@ -428,6 +484,26 @@ fn try_send() -> Vec<Group> {
     vec![cell(SMALL), cell(16 * 1024)]
 }
 
+fn crowds() -> Vec<Group> {
+    let mut groups = Vec::new();
+    for condition in [Condition::Split, Condition::OneCore] {
+        for crowd in Crowd::ALL {
+            groups.push(Group {
+                target: Target::P2,
+                condition,
+                transport: Transport::Tcp,
+                payload_bytes: SMALL,
+                comparisons: vec![against(
+                    SideKind::CrowdCallback(crowd),
+                    SideKind::CrowdEpoll(crowd),
+                    Limit::Reported,
+                )],
+            });
+        }
+    }
+    groups
+}
+
 /// Round trips over every transport and payload, under each condition.
 fn each_echo(
     target: Target,
@@ -460,7 +536,7 @@ fn against(product: SideKind, control: SideKind, limit: Limit) -> Comparison {
 }
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Uds, Transport::Udp];
-const SMALL: usize = 64;
-const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
+pub(crate) const SMALL: usize = 64;
+pub(crate) const RELIABLE: SideKind = SideKind::Link(Strategy::Reliable);
 const WRITE_EACH: SideKind = SideKind::Raw(Gather::Each);
 const COALESCE: SideKind = SideKind::Raw(Gather::Copies(64 * 1024));

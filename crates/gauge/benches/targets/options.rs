@@ -6,6 +6,7 @@ use std::time::Duration;
 use tautline_gauge::plan::Transport;
 
 use super::list::{Condition, Group, Target};
+use super::peers::{self, Peer};
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) transports: Vec<Transport>,
     /// Payloads to keep; all when empty.
     pub(crate) payloads: Vec<usize>,
+    /// What to measure beside the product, besides the controls.
+    pub(crate) peers: Vec<Peer>,
     /// Rounds a cell.
     pub(crate) rounds: usize,
     /// The timed part of one block.
@@ -50,6 +53,7 @@ impl Options {
                 "--conditions" => options.conditions = list(&option, &value()?)?,
                 "--transports" => options.transports = list(&option, &value()?)?,
                 "--payloads" => options.payloads = list(&option, &value()?)?,
+                "--peers" => options.peers = peers::parse(&value()?)?,
                 "--rounds" => options.rounds = number(&option, &value()?, 1..=1_000)? as usize,
                 "--block-ms" => {
                     options.block = Duration::from_millis(number(&option, &value()?, 1..=100)?);
@@ -82,6 +86,7 @@ impl Default for Options {
             conditions: Vec::new(),
             transports: Vec::new(),
             payloads: Vec::new(),
+            peers: Peer::ALL.to_vec(),
             rounds: 15,
             block: Duration::from_millis(80),
             seed: 1,
@@ -95,7 +100,10 @@ fn asks_for<T: PartialEq>(list: &[T], item: &T) -> bool {
     list.is_empty() || list.contains(item)
 }
 
-fn list<T: std::str::FromStr<Err: ToString>>(option: &str, text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn list<T: std::str::FromStr<Err: ToString>>(
+    option: &str,
+    text: &str,
+) -> Result<Vec<T>, String> {
     let item = |item: &str| {
         let parsed = item.trim().parse();
         parsed.map_err(|why: T::Err| format!("{option} {item}: {}", why.to_string()))
@@ -118,10 +126,11 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
 
-  --only T1,T4           these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15)
+  --only T1,T4           these targets (T1 T2 T3 T4 T5 T6 T8 T9 T15 P1 P2)
   --conditions one-core  these conditions (one-core awake halting split)
   --transports tcp       these transports (tcp uds udp)
   --payloads 64,1024     these payloads, in bytes
+  --peers tokio          these peers (tokio sockperf iperf3), or none; all that are there
   --rounds N             rounds a cell (15); below 6 there is no interval, below 8 no verdict
   --block-ms N           timed part of each block, 1 to 100 (80)
   --seed N               decides the order within rounds (1)

@@ -11,22 +11,26 @@ use tautline_gauge::statistics::Random;
 
 mod batch;
 mod contention;
+pub(crate) mod crowd;
 mod echo;
 pub(crate) mod list;
 pub(crate) mod options;
-mod regime;
+pub(crate) mod peers;
+pub(crate) mod regime;
 pub(crate) mod rounds;
 pub(crate) mod rows;
 mod site;
 pub(crate) mod stream;
+pub(crate) mod summary;
 
 pub(crate) use list::Target;
 use list::{Group, SideKind};
 use options::{Asked, HELP, Options};
-use regime::Regime;
-use rounds::{Record, Side};
+use regime::{Period, Regime};
+use rounds::{Measured, Side};
 pub(crate) use rows::Row;
 use site::{Site, Watchdog, said};
+use summary::Summary;
 
 /// Everything that was measured, and what could not be.
 #[derive(Debug, Serialize)]
@@ -34,10 +38,15 @@ pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) rounds: usize,
     pub(crate) block_ns: u64,
-    pub(crate) regimes: Vec<(Target, Regime)>,
+    pub(crate) regimes: Vec<Period>,
     pub(crate) rows: Vec<Row>,
-    /// Groups without rows, each with its reason.
+    /// Groups without rows, and peers without figures, each with its reason.
     pub(crate) failed: Vec<String>,
+    /// Peers that are not on this machine; that is no failure.
+    pub(crate) missing: Vec<String>,
+    /// Written at the end: what the rows come to.
+    #[serde(flatten)]
+    pub(crate) summary: Summary,
 }
 
 /// Why there is no outcome, and the exit status that says so.
@@ -54,7 +63,7 @@ pub(crate) fn execute(
 ) -> Result<Option<Outcome>, Refused> {
     let refused = |status| move |why| Refused { status, why };
     match Options::parse(arguments).map_err(refused(2))? {
-        Asked::Run(options) => run(&options, out).map(Some).map_err(refused(3)),
+        Asked::Run(options) => run(options, out).map(Some).map_err(refused(3)),
         Asked::Help => {
             let shown = out.write_all(HELP.as_bytes());
             shown
@@ -65,7 +74,7 @@ pub(crate) fn execute(
 }
 
 /// Runs what `options` ask for and writes the table to `out` as it grows.
-fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
+fn run(mut options: Options, out: &mut dyn Write) -> Result<Outcome, String> {
     // Opened before the run: ten minutes are a long way to "permission denied".
     let json = options.json.as_ref().map(|path| {
         File::create(path).map_err(|cause| format!("--json {}: {cause}", path.display()))
@@ -80,13 +89,24 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
         regimes: Vec::new(),
         rows: Vec::new(),
         failed: Vec::new(),
+        missing: options
+            .peers
+            .iter()
+            .filter_map(|peer| peer.missing())
+            .collect(),
+        summary: Summary::default(),
     };
+    options.peers.retain(|peer| peer.missing().is_none());
+    for peer in &outcome.missing {
+        writeln!(out, "{peer}").map_err(said)?;
+    }
     let mut told: Vec<String> = Vec::new();
     for target in Target::ALL {
-        let groups = list::groups(target, options);
+        let groups = list::groups(target, &options);
         if groups.is_empty() {
             continue;
         }
+        let first_row = outcome.rows.len();
         let mut regime = Regime::measure()?;
         // Said once.
         regime.notes.retain(|note| !told.contains(note));
@@ -99,26 +119,42 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
             rows::heading()
         )
         .map_err(said)?;
-        outcome.regimes.push((target, regime));
         for group in groups {
-            match measure(&group, options, &mut random, &watchdog) {
-                Ok(records) => {
-                    for row in rows::rows(&group, &records, &mut random) {
+            let cell = format!(
+                "{target} {} {} {}",
+                group.condition, group.transport, group.payload_bytes
+            );
+            let failed = match measure(&group, &options, &mut random, &watchdog) {
+                Ok(measured) => {
+                    for row in rows::rows(&group, &measured.records, &mut random) {
                         writeln!(out, "{row}").map_err(said)?;
                         outcome.rows.push(row);
                     }
+                    measured.failed
                 }
-                Err(why) => {
-                    let why = format!(
-                        "{target} {} {} {}: {why}",
-                        group.condition, group.transport, group.payload_bytes
-                    );
-                    writeln!(out, "{why}").map_err(said)?;
-                    outcome.failed.push(why);
-                }
+                Err(why) => vec![why],
+            };
+            for why in failed {
+                let why = format!("{cell}: {why}");
+                writeln!(out, "{why}").map_err(said)?;
+                outcome.failed.push(why);
             }
         }
+        let period = Period::ended(target, regime)?;
+        for change in &period.changed {
+            writeln!(
+                out,
+                "    changed: {change}; the rows above count as changed"
+            )
+            .map_err(said)?;
+        }
+        for row in &mut outcome.rows[first_row..] {
+            row.changed = !period.changed.is_empty();
+        }
+        outcome.regimes.push(period);
     }
+    outcome.summary = Summary::of(&outcome.rows);
+    write!(out, "\n{}", outcome.summary).map_err(said)?;
     if let Some(file) = json {
         serde_json::to_writer_pretty(file, &outcome).map_err(said)?;
     }
@@ -131,7 +167,7 @@ fn measure(
     options: &Options,
     random: &mut Random,
     watchdog: &Watchdog,
-) -> Result<Vec<Record>, String> {
+) -> Result<Measured, String> {
     let plan = PlacementPlan {
         placement: group.condition.placement(),
         stay_awake: group.condition.stays_awake(),
@@ -157,14 +193,14 @@ fn measure(
     let amount = (options.rounds, options.block);
     let mut own_random = random.clone();
     let client = site.spawn(site.seats.client("client"), move || {
-        let records = rounds::run(&group, &own, amount, &mut own_random, &watchdog);
-        records.map(|records| (records, own_random))
+        let measured = rounds::run(&group, &own, amount, &mut own_random, &watchdog);
+        measured.map(|measured| (measured, own_random))
     })?;
     match client.join() {
         Ok(Some(outcome)) => {
-            let (records, used) = outcome?;
+            let (measured, used) = outcome?;
             *random = used;
-            Ok(records)
+            Ok(measured)
         }
         Ok(None) | Err(_) => Err("the measuring thread panicked".to_owned()),
     }
@@ -187,6 +223,9 @@ impl SideKind {
             Self::TrySendCaught => contention::start_caught(site),
             Self::TrySendFlooded => contention::start_flooded(site),
             Self::MutexPush => contention::start_push(site),
+            Self::CrowdCallback(crowd) => crowd::start_callback(site, crowd),
+            Self::CrowdEpoll(crowd) => crowd::start_epoll(site, crowd),
+            Self::Peer(peer) => peer.start(site),
         }
     }
 }
