@@ -3,6 +3,7 @@
 
 mod blocking;
 mod callback;
+pub(crate) mod clerk;
 mod direct;
 mod polling;
 
@@ -116,7 +117,7 @@ impl<E: Exchange + 'static> Side for Echo<E> {
 }
 
 /// The median of a block's round trips.
-fn block_of(times_ns: &mut [f64], counts: Counts) -> Result<Block, String> {
+pub(crate) fn block_of(times_ns: &mut [f64], counts: Counts) -> Result<Block, String> {
     let figure = median(times_ns).ok_or("no reply came back intact")?;
     let worst_ns = times_ns.iter().copied().fold(0.0, f64::max);
     Ok(Block {
@@ -127,6 +128,6 @@ fn block_of(times_ns: &mut [f64], counts: Counts) -> Result<Block, String> {
 }
 
 /// Compared whole before a side is timed.
-const WHOLE_MESSAGES: u64 = 8;
+pub(crate) const WHOLE_MESSAGES: u64 = 8;
 /// More than a block of 100 ms holds at 1 us a round trip; a vector never grows while it is timed.
-const MOST_TIMES: usize = 1 << 17;
+pub(crate) const MOST_TIMES: usize = 1 << 17;

@@ -7,8 +7,10 @@ use serde::Serialize;
 use tautline::Strategy;
 use tautline_gauge::plan::{Placement, Transport};
 
+use super::crowd::Crowd;
 use super::options::Options;
 use super::paced::Wait;
+use super::peers::{self, PeerSide};
 use super::stream::{Bulk, Gather};
 
 /// One of the library's targets. Numbers missing here are measured elsewhere.
@@ -33,10 +35,14 @@ pub(crate) enum Target {
     Cost,
     /// No target: polling beside other load.
     Spin,
+    /// No target: messages of sizes that no target names, beside peers.
+    P1,
+    /// No target: many connections at once.
+    P2,
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::T1,
         Self::T2,
         Self::T3,
@@ -54,6 +60,8 @@ impl Target {
         Self::T15,
         Self::Cost,
         Self::Spin,
+        Self::P1,
+        Self::P2,
     ];
 
     /// Whether it has a study of its own instead of comparisons.
@@ -88,6 +96,8 @@ impl Target {
             Self::T15 => "try_send p99 beside a thread that sends through the same link",
             Self::Cost => "what one message costs both ends together",
             Self::Spin => "direct echo with 50 us of spin, and without, beside two busy processes",
+            Self::P2 => "callback echo on many connections at once / raw epoll, / tokio",
+            Self::P1 => "streams of a size that no target names / what people would otherwise use",
         }
     }
 }
@@ -112,6 +122,8 @@ impl fmt::Display for Target {
             Self::T15 => "T15",
             Self::Cost => "cost",
             Self::Spin => "spin",
+            Self::P1 => "P1",
+            Self::P2 => "P2",
         })
     }
 }
@@ -226,6 +238,12 @@ pub(crate) enum SideKind {
     TrySendFlooded,
     /// A push onto a queue behind a mutex that nobody else wants.
     MutexPush,
+    /// Client and server in callbacks, many connections at once.
+    CrowdCallback(Crowd),
+    /// The same over raw sockets in one epoll set at each end.
+    CrowdEpoll(Crowd),
+    /// What people would otherwise use.
+    Peer(PeerSide),
 }
 
 impl SideKind {
@@ -259,6 +277,35 @@ impl SideKind {
             Self::TrySendCaught => "in its call",
             Self::TrySendFlooded => "flooded",
             Self::MutexPush => "mutex push",
+            Self::CrowdCallback(_) => "callback",
+            Self::CrowdEpoll(_) => "epoll",
+            Self::Peer(peer) => peer.name(),
+        }
+    }
+
+    /// How many connections it has, where that is the point.
+    pub(crate) const fn connections(self) -> Option<usize> {
+        match self {
+            Self::CrowdCallback(crowd)
+            | Self::CrowdEpoll(crowd)
+            | Self::Peer(PeerSide::TokioCrowd(crowd)) => Some(crowd.connections()),
+            Self::Direct
+            | Self::Spin
+            | Self::Callback
+            | Self::Blocking
+            | Self::PollYield
+            | Self::Epoll
+            | Self::Link(_)
+            | Self::Raw(_)
+            | Self::Datagrams(_)
+            | Self::Paced(_)
+            | Self::PacedRaw(_, _)
+            | Self::BatchCallback
+            | Self::BatchEach
+            | Self::TrySendCaught
+            | Self::TrySendFlooded
+            | Self::MutexPush
+            | Self::Peer(_) => None,
         }
     }
 }
@@ -271,8 +318,17 @@ pub(crate) enum Limit {
     RatioWithin(f64, f64),
     /// Of the product's figure itself, in nanoseconds.
     NanosecondsAtMost(f64),
+    /// No worse than the peer: a list of its own says where it is.
+    Peer(Better),
     /// Nothing: the row is there to explain another.
     Reported,
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    Lower,
+    Higher,
 }
 
 /// One row to come: the product against one control, or against the best of several.
@@ -330,7 +386,10 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
         Target::T11 | Target::T12 | Target::T13 | Target::T14 | Target::Cost | Target::Spin => {
             Vec::new()
         }
+        Target::P1 => peers::streams(),
+        Target::P2 => crowds(),
     };
+    peers::join(&mut groups, &options.peers);
     groups.retain(|group| options.keeps(group));
     groups
 }
@@ -577,6 +636,26 @@ fn try_send() -> Vec<Group> {
             .to_vec(),
     };
     vec![cell(SMALL), cell(16 * 1024)]
+}
+
+fn crowds() -> Vec<Group> {
+    let mut groups = Vec::new();
+    for condition in [Condition::Split, Condition::OneCore] {
+        for crowd in Crowd::ALL {
+            groups.push(Group {
+                target: Target::P2,
+                condition,
+                transport: Transport::Tcp,
+                payload_bytes: SMALL,
+                comparisons: vec![against(
+                    SideKind::CrowdCallback(crowd),
+                    SideKind::CrowdEpoll(crowd),
+                    Limit::Reported,
+                )],
+            });
+        }
+    }
+    groups
 }
 
 /// Round trips over every transport and payload, under each condition.

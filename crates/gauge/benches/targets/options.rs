@@ -7,6 +7,7 @@ use tautline_gauge::plan::Transport;
 
 use super::list::{Condition, Group, TRANSPORTS, Target};
 use super::once::Once;
+use super::peers::{self, Peer};
 use super::rows::LEAST_FOR_VERDICT;
 
 /// What was asked for.
@@ -20,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) transports: Vec<Transport>,
     /// Payloads to keep; all when empty.
     pub(crate) payloads: Vec<usize>,
+    /// What to measure beside the product, besides the controls.
+    pub(crate) peers: Vec<Peer>,
     /// Rounds a cell.
     pub(crate) rounds: usize,
     /// The timed part of one block.
@@ -60,6 +63,7 @@ impl Options {
                 "--conditions" => options.conditions = list(&option, &value()?)?,
                 "--transports" => options.transports = list(&option, &value()?)?,
                 "--payloads" => options.payloads = list(&option, &value()?)?,
+                "--peers" => options.peers = peers::parse(&value()?)?,
                 "--rounds" => options.rounds = number(&option, &value()?, 1..=1_000)? as usize,
                 "--block-ms" => {
                     options.block = Duration::from_millis(number(&option, &value()?, 1..=100)?);
@@ -122,6 +126,7 @@ impl Default for Options {
             conditions: Vec::new(),
             transports: Vec::new(),
             payloads: Vec::new(),
+            peers: Peer::ALL.to_vec(),
             rounds: 15,
             block: Duration::from_millis(80),
             once: None,
@@ -139,7 +144,10 @@ fn asks_for<T: PartialEq>(list: &[T], item: &T) -> bool {
     list.is_empty() || list.contains(item)
 }
 
-fn list<T: std::str::FromStr<Err: ToString>>(option: &str, text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn list<T: std::str::FromStr<Err: ToString>>(
+    option: &str,
+    text: &str,
+) -> Result<Vec<T>, String> {
     let item = |item: &str| {
         let parsed = item.trim().parse();
         parsed.map_err(|why: T::Err| format!("{option} {item}: {}", why.to_string()))
@@ -162,10 +170,11 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
 
-  --only T1,T4           these targets (T1 to T15, cost, spin)
+  --only T1,T4           these targets (T1 to T15, cost, spin, P1, P2)
   --conditions one-core  these conditions, and no target without any (one-core awake halting split free veth)
   --transports tcp       these transports (tcp uds udp)
   --payloads 64,1024     these payloads, in bytes, and no target without any
+  --peers tokio          these peers (tokio sockperf iperf3), or none; all that are there
   --rounds N             rounds a cell (15); below 6 there is no interval, below 8 no verdict
   --block-ms N           timed part of each block, 1 to 100 (80)
   --links N              idle links of T12, 2 to 100000 (10000)

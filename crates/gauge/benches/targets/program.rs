@@ -8,27 +8,31 @@ use tautline_gauge::statistics::Random;
 
 mod batch;
 mod contention;
+pub(crate) mod crowd;
 mod echo;
 pub(crate) mod list;
 pub(crate) mod once;
 pub(crate) mod options;
 pub(crate) mod paced;
+pub(crate) mod peers;
 mod place;
-mod regime;
+pub(crate) mod regime;
 pub(crate) mod rounds;
 pub(crate) mod rows;
 mod site;
 pub(crate) mod stream;
 mod study;
+pub(crate) mod summary;
 
 pub(crate) use list::Target;
 use list::{Group, SideKind};
 use options::{Asked, HELP, Options};
-use regime::Regime;
-use rounds::{Record, Side};
+use regime::{Period, Regime};
+use rounds::{Measured, Side};
 pub(crate) use rows::Row;
 use site::{Site, Watchdog, said};
 pub(crate) use study::{Finding, run_if_child};
+use summary::Summary;
 
 /// Everything that was measured, and what could not be.
 #[derive(Debug, Serialize)]
@@ -36,12 +40,17 @@ pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) rounds: usize,
     pub(crate) block_ns: u64,
-    pub(crate) regimes: Vec<(Target, Regime)>,
+    pub(crate) regimes: Vec<Period>,
     pub(crate) rows: Vec<Row>,
     /// What targets without rounds came to.
     pub(crate) findings: Vec<Finding>,
-    /// Groups without rows, each with its reason.
+    /// Groups without rows, and peers without figures, each with its reason.
     pub(crate) failed: Vec<String>,
+    /// Peers that are not on this machine; that is no failure.
+    pub(crate) missing: Vec<String>,
+    /// Written at the end: what the rows come to.
+    #[serde(flatten)]
+    pub(crate) summary: Summary,
 }
 
 /// Why there is no outcome, and the exit status that says so.
@@ -59,7 +68,7 @@ pub(crate) fn execute(
     let refused = |status| move |why| Refused { status, why };
     match Options::parse(arguments).map_err(refused(2))? {
         Asked::Run(options) => match options.once {
-            None => run(&options, out).map(Some).map_err(refused(3)),
+            None => run(options, out).map(Some).map_err(refused(3)),
             Some(once) => {
                 let done = once::run(once, &options).map_err(refused(3))?;
                 let shown = writeln!(out, "{done}").map(|()| None);
@@ -76,7 +85,7 @@ pub(crate) fn execute(
 }
 
 /// Runs what `options` ask for and writes the table to `out` as it grows.
-fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
+fn run(mut options: Options, out: &mut dyn Write) -> Result<Outcome, String> {
     // Opened before the run: ten minutes are a long way to "permission denied".
     let json = options.json.as_ref().map(|path| {
         File::create(path).map_err(|cause| format!("--json {}: {cause}", path.display()))
@@ -92,15 +101,26 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
         rows: Vec::new(),
         findings: Vec::new(),
         failed: Vec::new(),
+        missing: options
+            .peers
+            .iter()
+            .filter_map(|peer| peer.missing())
+            .collect(),
+        summary: Summary::default(),
     };
+    options.peers.retain(|peer| peer.missing().is_none());
+    for peer in &outcome.missing {
+        writeln!(out, "{peer}").map_err(said)?;
+    }
     let mut told: Vec<String> = Vec::new();
     let heading = rows::heading();
     for target in Target::ALL {
-        let groups = list::groups(target, options);
+        let groups = list::groups(target, &options);
         let studied = options.studies(target);
         if groups.is_empty() && !studied {
             continue;
         }
+        let first_row = outcome.rows.len();
         let mut regime = Regime::measure()?;
         // Said once.
         regime.notes.retain(|note| !told.contains(note));
@@ -113,9 +133,8 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
             if studied { "" } else { &heading }
         )
         .map_err(said)?;
-        outcome.regimes.push((target, regime));
         let findings = if studied {
-            study::of(target, options, &watchdog)
+            study::of(target, &options, &watchdog)
         } else {
             None
         };
@@ -132,24 +151,41 @@ fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, String> {
             }
         }
         for group in groups {
-            match measure(&group, options, &mut random, &watchdog) {
-                Ok(records) => {
-                    for row in rows::rows(&group, &records, &mut random) {
+            let cell = format!(
+                "{target} {} {} {}",
+                group.condition, group.transport, group.payload_bytes
+            );
+            let failed = match measure(&group, &options, &mut random, &watchdog) {
+                Ok(measured) => {
+                    for row in rows::rows(&group, &measured.records, &mut random) {
                         writeln!(out, "{row}").map_err(said)?;
                         outcome.rows.push(row);
                     }
+                    measured.failed
                 }
-                Err(why) => {
-                    let why = format!(
-                        "{target} {} {} {}: {why}",
-                        group.condition, group.transport, group.payload_bytes
-                    );
-                    writeln!(out, "{why}").map_err(said)?;
-                    outcome.failed.push(why);
-                }
+                Err(why) => vec![why],
+            };
+            for why in failed {
+                let why = format!("{cell}: {why}");
+                writeln!(out, "{why}").map_err(said)?;
+                outcome.failed.push(why);
             }
         }
+        let period = Period::ended(target, regime)?;
+        for change in &period.changed {
+            writeln!(
+                out,
+                "    changed: {change}; the rows above count as changed"
+            )
+            .map_err(said)?;
+        }
+        for row in &mut outcome.rows[first_row..] {
+            row.changed = !period.changed.is_empty();
+        }
+        outcome.regimes.push(period);
     }
+    outcome.summary = Summary::of(&outcome.rows);
+    write!(out, "\n{}", outcome.summary).map_err(said)?;
     if let Some(file) = json {
         serde_json::to_writer_pretty(file, &outcome).map_err(said)?;
     }
@@ -162,17 +198,17 @@ fn measure(
     options: &Options,
     random: &mut Random,
     watchdog: &Watchdog,
-) -> Result<Vec<Record>, String> {
+) -> Result<Measured, String> {
     let (own, watchdog) = (group.clone(), watchdog.clone());
     let amount = (options.rounds, options.block);
     let mut own_random = random.clone();
     let (condition, transport) = (group.condition, group.transport);
-    let (records, used) = place::at(condition, transport, group.payload_bytes, move |site| {
-        let records = rounds::run(&own, site, amount, &mut own_random, &watchdog)?;
-        Ok((records, own_random))
+    let (measured, used) = place::at(condition, transport, group.payload_bytes, move |site| {
+        let measured = rounds::run(&own, site, amount, &mut own_random, &watchdog)?;
+        Ok((measured, own_random))
     })?;
     *random = used;
-    Ok(records)
+    Ok(measured)
 }
 
 impl SideKind {
@@ -195,6 +231,9 @@ impl SideKind {
             Self::TrySendCaught => contention::start_caught(site),
             Self::TrySendFlooded => contention::start_flooded(site),
             Self::MutexPush => contention::start_push(site),
+            Self::CrowdCallback(crowd) => crowd::start_callback(site, crowd),
+            Self::CrowdEpoll(crowd) => crowd::start_epoll(site, crowd),
+            Self::Peer(peer) => peer.start(site),
         }
     }
 }

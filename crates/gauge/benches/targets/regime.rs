@@ -17,9 +17,33 @@ use tautline_gauge::placement::{Hold, Register, Seats};
 use tautline_gauge::plan::{Placement, PlacementPlan, Transport};
 use tautline_gauge::statistics::median;
 
+use super::list::Target;
 use super::site::{Site, said};
 
-/// Measured before each target.
+/// What the machine was like before and after a target.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Period {
+    pub(crate) target: Target,
+    pub(crate) before: Regime,
+    pub(crate) after: Regime,
+    /// The figures that moved in between, in words.
+    pub(crate) changed: Vec<String>,
+}
+
+impl Period {
+    /// Measures what the machine is like now.
+    pub(crate) fn ended(target: Target, before: Regime) -> Result<Self, String> {
+        let after = Regime::measure()?;
+        Ok(Self {
+            target,
+            changed: before.changes_to(&after),
+            before,
+            after,
+        })
+    }
+}
+
+/// Measured before and after each target.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Regime {
     pub(crate) one_core: Option<usize>,
@@ -70,6 +94,22 @@ impl Regime {
             tcp: congestion_control(),
             notes,
         })
+    }
+
+    /// The figures that moved by more than [`MOVED`], in words.
+    pub(crate) fn changes_to(&self, after: &Self) -> Vec<String> {
+        let figures = [
+            ("flag", self.flag_ns, after.flag_ns),
+            ("park", self.park_ns, after.park_ns),
+            ("awake", self.park_awake_ns, after.park_awake_ns),
+        ];
+        let moved = |(name, before, after): (&str, Option<f64>, Option<f64>)| {
+            let (before, after) = before.zip(after)?;
+            let times = (after / before).max(before / after);
+            let us = |ns: f64| ns / 1_000.0;
+            (times > MOVED).then(|| format!("{name} {:.2} -> {:.2} us", us(before), us(after)))
+        };
+        figures.into_iter().filter_map(moved).collect()
     }
 
     /// One line, and one more for each note.
@@ -172,6 +212,8 @@ fn congestion_control() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Between two measurements on a machine that holds still there is less.
+const MOVED: f64 = 1.3;
 const OVER: u64 = u64::MAX;
 /// Enough for a median that holds still.
 const WORDS: usize = 501;

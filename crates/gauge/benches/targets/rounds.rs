@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tautline_gauge::statistics::{Random, median};
 
+use super::crowd::{Spread, Spreads};
 use super::list::{Group, SideKind};
 use super::site::{Site, Watchdog};
 
@@ -18,6 +19,24 @@ pub(crate) trait Side {
 
     /// Of the last block, for a side that takes single times.
     fn p99_ns(&mut self) -> Option<f64> {
+        None
+    }
+
+    /// A block that nobody looks at.
+    ///
+    /// # Errors
+    /// Why it could not be, in words.
+    fn warm(&mut self, length: Duration) -> Result<(), String> {
+        self.block(length).map(drop)
+    }
+
+    /// Rounds after which it is measured no more, because its blocks are long.
+    fn most_rounds(&self) -> usize {
+        usize::MAX
+    }
+
+    /// All times of the last block, where they were recorded.
+    fn spread(&self) -> Option<Spread<'_>> {
         None
     }
 
@@ -91,56 +110,120 @@ pub(crate) struct Record {
     pub(crate) counts: Counts,
     pub(crate) evidence: Option<String>,
     pub(crate) pace: Option<Pace>,
+    /// Of sides that record all of their times.
+    pub(crate) spreads: Spreads,
+}
+
+/// What the rounds of a group came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) records: Vec<Record>,
+    /// Peers that did not work here, each with its reason. They take nothing else with them.
+    pub(crate) failed: Vec<String>,
 }
 
 /// Runs all rounds of a group. The calling thread is the client of every side.
+///
+/// # Errors
+/// Why the product or a control did not work.
 pub(crate) fn run(
     group: &Group,
     site: &Site,
     (rounds, block): (usize, Duration),
     random: &mut Random,
     watchdog: &Watchdog,
-) -> Result<Vec<Record>, String> {
-    let mut sides = Vec::new();
-    let mut records = Vec::new();
+) -> Result<Measured, String> {
+    let mut failed = Vec::new();
+    let mut entries = Vec::new();
     for kind in group.sides() {
         watchdog.beat(|| format!("{}: start", describe(group, kind)));
-        let explain = |why| format!("{}: {why}", kind.name());
-        let mut side = kind.start(site).map_err(explain)?;
-        // Whole and thrown away: buffers grow, windows open, pages come in.
-        side.block(block).map_err(explain)?;
-        sides.push(side);
-        records.push(Record {
+        let start = || {
+            let mut side = kind.start(site)?;
+            // Whole and thrown away: buffers grow, windows open, pages come in.
+            side.warm(block)?;
+            Ok(side)
+        };
+        match start() {
+            Ok(side) => entries.push(Entry::new(side, kind, rounds)),
+            Err(why) => excuse(kind, why, &mut failed)?,
+        }
+    }
+    for round in 0..rounds {
+        random.shuffle(&mut entries);
+        let mut position = 0;
+        while let Some(entry) = entries.get_mut(position) {
+            watchdog.beat(|| describe(group, entry.record.side));
+            match entry.round(round, block) {
+                Ok(()) => position += 1,
+                Err(why) => excuse(entries.remove(position).record.side, why, &mut failed)?,
+            }
+        }
+    }
+    let mut records = Vec::new();
+    for Entry {
+        mut side,
+        mut record,
+    } in entries
+    {
+        watchdog.beat(|| format!("{}: finish", describe(group, record.side)));
+        record.pace = side.pace();
+        match side.finish() {
+            Ok(evidence) => {
+                record.evidence = evidence;
+                records.push(record);
+            }
+            Err(why) => excuse(record.side, why, &mut failed)?,
+        }
+    }
+    Ok(Measured { records, failed })
+}
+
+/// A side that runs, and what it came to so far.
+struct Entry {
+    side: Box<dyn Side>,
+    record: Record,
+}
+
+impl Entry {
+    fn new(side: Box<dyn Side>, kind: SideKind, rounds: usize) -> Self {
+        let record = Record {
             side: kind,
             figures: Vec::with_capacity(rounds),
             worst_ns: 0.0,
             counts: Counts::default(),
             evidence: None,
             pace: None,
-        });
+            spreads: Spreads::default(),
+        };
+        Self { side, record }
     }
-    let mut order: Vec<usize> = (0..sides.len()).collect();
-    for _ in 0..rounds {
-        random.shuffle(&mut order);
-        for &position in &order {
-            let (side, record) = (&mut sides[position], &mut records[position]);
-            watchdog.beat(|| describe(group, record.side));
-            let explain = |why| format!("{}: {why}", record.side.name());
-            // It slept while the others ran: caches and the CPU's clock have to come back.
-            side.block(block / 10).map_err(explain)?;
-            let done = side.block(block).map_err(explain)?;
-            record.figures.push(done.figure);
-            record.worst_ns = record.worst_ns.max(done.worst_ns);
-            record.counts.add(done.counts);
+
+    fn round(&mut self, round: usize, block: Duration) -> Result<(), String> {
+        if round >= self.side.most_rounds() {
+            return Ok(());
+        }
+        // It slept while the others ran: caches and the CPU's clock have to come back.
+        self.side.warm(block / 10)?;
+        let done = self.side.block(block)?;
+        self.record.figures.push(done.figure);
+        self.record.worst_ns = self.record.worst_ns.max(done.worst_ns);
+        self.record.counts.add(done.counts);
+        match self.side.spread() {
+            Some(spread) => self.record.spreads.add(&spread),
+            None => Ok(()),
         }
     }
-    for (mut side, record) in sides.into_iter().zip(&mut records) {
-        watchdog.beat(|| format!("{}: finish", describe(group, record.side)));
-        let explain = |why| format!("{}: {why}", record.side.name());
-        record.pace = side.pace();
-        record.evidence = side.finish().map_err(explain)?;
+}
+
+/// A peer may fail and is listed; without the product or a control there is nothing to compare.
+fn excuse(kind: SideKind, why: String, failed: &mut Vec<String>) -> Result<(), String> {
+    let why = format!("{}: {why}", kind.name());
+    if matches!(kind, SideKind::Peer(_)) {
+        failed.push(why);
+        Ok(())
+    } else {
+        Err(why)
     }
-    Ok(records)
 }
 
 fn describe(group: &Group, side: SideKind) -> String {

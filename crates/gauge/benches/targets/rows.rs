@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use tautline_gauge::statistics::{Random, median, median_interval};
 
-use super::list::{Comparison, Condition, Group, Limit, SideKind, Target};
+use super::crowd::Merged;
+use super::list::{Better, Comparison, Condition, Group, Limit, SideKind, Target};
 use super::rounds::{Counts, Pace, Record};
 
 /// One comparison, judged.
@@ -15,9 +16,17 @@ pub(crate) struct Row {
     pub(crate) condition: Condition,
     pub(crate) transport: &'static str,
     pub(crate) payload_bytes: usize,
+    /// How many there are, where that is the point.
+    pub(crate) connections: Option<usize>,
+    /// Which figure is compared, where the sides have several.
+    pub(crate) figure: Option<&'static str>,
     pub(crate) unit: &'static str,
     pub(crate) product: Column,
     pub(crate) control: Column,
+    /// The control is what people would otherwise use.
+    pub(crate) beside_peer: bool,
+    /// The machine was not the same before and after.
+    pub(crate) changed: bool,
     /// The median over rounds of the ratio within each.
     pub(crate) ratio: f64,
     /// What the limit is for, and what the interval is of: the ratio, or the product's own figure.
@@ -35,9 +44,11 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Column {
     pub(crate) side: &'static str,
-    /// The median over rounds.
+    /// The median over rounds, or a percentile of all times.
     pub(crate) figure: f64,
     pub(crate) rounds: Vec<f64>,
+    /// All times of all rounds, where they were recorded.
+    pub(crate) merged: Option<Merged>,
     /// The worst single time, where single times were taken.
     pub(crate) worst_ns: Option<f64>,
     pub(crate) counts: Counts,
@@ -53,6 +64,10 @@ pub(crate) enum Verdict {
     Met,
     /// All of it is outside.
     Missed,
+    /// All of it says that the product is no worse than the peer.
+    NoWorse,
+    /// All of it says that it is.
+    Worse,
     Undecided,
     TooFewRounds,
     /// Nothing is required.
@@ -61,21 +76,115 @@ pub(crate) enum Verdict {
 
 /// All rows of a group.
 pub(crate) fn rows(group: &Group, records: &[Record], random: &mut Random) -> Vec<Row> {
-    let row = |comparison| row(group, comparison, records, random);
-    group.comparisons.iter().map(row).collect()
+    let row = |(comparison, figure)| row(group, comparison, figure, records, random);
+    group
+        .comparisons
+        .iter()
+        .filter(|comparison| ran(comparison, records))
+        .flat_map(|comparison| {
+            let figures = Figure::of(comparison, records);
+            figures.iter().map(move |&figure| (comparison, figure))
+        })
+        .map(row)
+        .collect()
 }
 
-fn row(group: &Group, comparison: &Comparison, records: &[Record], random: &mut Random) -> Row {
+/// Whether there are figures: a peer that failed has none.
+fn ran(comparison: &Comparison, records: &[Record]) -> bool {
+    let sides = [&comparison.product]
+        .into_iter()
+        .chain(&comparison.controls);
+    sides
+        .into_iter()
+        .all(|side| records.iter().any(|record| record.side == *side))
+}
+
+/// Which figure of its sides a row compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    /// The one that a block comes to.
+    Only,
+    P50,
+    P99,
+    MessagesPerS,
+}
+
+impl Figure {
+    /// Sides that record all of their times have three.
+    fn of(comparison: &Comparison, records: &[Record]) -> &'static [Self] {
+        match record(records, comparison.product).spreads.merged {
+            Some(_) => &[Self::P50, Self::P99, Self::MessagesPerS],
+            None => &[Self::Only],
+        }
+    }
+
+    const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Only => None,
+            Self::P50 => Some("p50"),
+            Self::P99 => Some("p99"),
+            Self::MessagesPerS => Some("rate"),
+        }
+    }
+
+    fn rounds(self, record: &Record) -> &[f64] {
+        match self {
+            Self::Only | Self::P50 => &record.figures,
+            Self::P99 => &record.spreads.p99_ns,
+            Self::MessagesPerS => &record.spreads.messages_per_s,
+        }
+    }
+
+    /// Percentiles are those of the merged histogram, all else is the median of rounds.
+    fn shown(self, record: &Record) -> f64 {
+        let share = match self {
+            Self::Only | Self::MessagesPerS => None,
+            Self::P50 => Some(0.5),
+            Self::P99 => Some(0.99),
+        };
+        match (share, &record.spreads.merged) {
+            (Some(share), Some(merged)) => merged.value_at_quantile(share) as f64,
+            (Some(_) | None, _) => middle(self.rounds(record)),
+        }
+    }
+
+    /// A limit that is for times, turned round where the figure is a rate.
+    fn limit(self, limit: Limit) -> Limit {
+        match (self, limit) {
+            (Self::MessagesPerS, Limit::Peer(_)) => Limit::Peer(Better::Higher),
+            (Self::Only | Self::P50 | Self::P99 | Self::MessagesPerS, limit) => limit,
+        }
+    }
+
+    fn unit(self, target: Target) -> &'static str {
+        if self == Self::MessagesPerS || is_rate(target) {
+            "messages_per_s"
+        } else {
+            "ns"
+        }
+    }
+}
+
+fn row(
+    group: &Group,
+    comparison: &Comparison,
+    figure: Figure,
+    records: &[Record],
+    random: &mut Random,
+) -> Row {
     let product = record(records, comparison.product);
     let control = best(records, comparison);
-    let pairs = product.figures.iter().zip(&control.figures);
+    let (own, others) = (figure.rounds(product), figure.rounds(control));
+    let pairs = own.iter().zip(others);
     let ratios: Vec<f64> = pairs.map(|(product, control)| product / control).collect();
-    let judged = match comparison.limit {
+    let limit = figure.limit(comparison.limit);
+    let judged = match limit {
         Limit::RatioAtMost(_)
         | Limit::RatioAtLeast(_)
         | Limit::RatioWithin(_, _)
-        | Limit::Reported => &ratios,
-        Limit::NanosecondsAtMost(_) => &product.figures,
+        | Limit::Peer(_)
+        | Limit::Reported => &ratios[..],
+        Limit::NanosecondsAtMost(_) => own,
     };
     let interval = median_interval(judged, random);
     let interval = interval.map(|interval| (interval.low, interval.high));
@@ -84,19 +193,19 @@ fn row(group: &Group, comparison: &Comparison, records: &[Record], random: &mut 
         condition: group.condition,
         transport: group.transport.token(),
         payload_bytes: group.payload_bytes,
-        unit: if is_rate(group.target) {
-            "messages_per_s"
-        } else {
-            "ns"
-        },
-        product: column(product),
-        control: column(control),
+        connections: comparison.product.connections(),
+        figure: figure.name(),
+        unit: figure.unit(group.target),
+        product: column(product, figure),
+        control: column(control, figure),
+        beside_peer: matches!(limit, Limit::Peer(_)),
+        changed: false,
         ratio: middle(&ratios),
         judged: middle(judged),
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),
-        limit: comparison.limit.to_string(),
-        verdict: paced(comparison.limit.judge(judged.len(), interval), product),
+        limit: limit.to_string(),
+        verdict: paced(limit.judge(judged.len(), interval), product),
         note: note(group, product, control),
     }
 }
@@ -142,7 +251,9 @@ fn note(group: &Group, product: &Record, control: &Record) -> Option<String> {
         | Target::T13
         | Target::T14
         | Target::Cost
-        | Target::Spin => None,
+        | Target::Spin
+        | Target::P1
+        | Target::P2 => None,
     }
 }
 
@@ -162,11 +273,12 @@ fn best<'a>(records: &'a [Record], comparison: &Comparison) -> &'a Record {
     best.expect("every comparison has a control")
 }
 
-fn column(record: &Record) -> Column {
+fn column(record: &Record, figure: Figure) -> Column {
     Column {
         side: record.side.name(),
-        figure: middle(&record.figures),
-        rounds: record.figures.clone(),
+        figure: figure.shown(record),
+        rounds: figure.rounds(record).to_vec(),
+        merged: record.spreads.merged.as_ref().map(Merged::of),
         worst_ns: (record.worst_ns > 0.0).then_some(record.worst_ns),
         counts: record.counts,
         evidence: record.evidence.clone(),
@@ -190,12 +302,23 @@ impl Limit {
             Self::RatioAtMost(most) | Self::NanosecondsAtMost(most) => (f64::NEG_INFINITY, most),
             Self::RatioAtLeast(least) => (least, f64::INFINITY),
             Self::RatioWithin(least, most) => (least, most),
+            Self::Peer(Better::Lower) => (f64::NEG_INFINITY, 1.0),
+            Self::Peer(Better::Higher) => (1.0, f64::INFINITY),
             Self::Reported => unreachable!("returned above"),
         };
+        let beside_peer = matches!(self, Self::Peer(_));
         if least <= low && high <= most {
-            Verdict::Met
+            if beside_peer {
+                Verdict::NoWorse
+            } else {
+                Verdict::Met
+            }
         } else if high < least || most < low {
-            Verdict::Missed
+            if beside_peer {
+                Verdict::Worse
+            } else {
+                Verdict::Missed
+            }
         } else {
             Verdict::Undecided
         }
@@ -209,6 +332,8 @@ impl fmt::Display for Limit {
             Self::RatioAtLeast(least) => write!(f, ">= {least}"),
             Self::RatioWithin(least, most) => write!(f, "{least}-{most}"),
             Self::NanosecondsAtMost(most) => write!(f, "<= {most} ns"),
+            Self::Peer(Better::Lower) => f.write_str("peer <= 1"),
+            Self::Peer(Better::Higher) => f.write_str("peer >= 1"),
             Self::Reported => f.write_str("-"),
         }
     }
@@ -219,6 +344,8 @@ impl fmt::Display for Verdict {
         f.pad(match self {
             Self::Met => "met",
             Self::Missed => "MISSED",
+            Self::NoWorse => "no worse",
+            Self::Worse => "WORSE",
             Self::Undecided => "undecided",
             Self::TooFewRounds => "few rounds",
             Self::Reported => "-",
@@ -228,13 +355,7 @@ impl fmt::Display for Verdict {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |figure| {
-            if is_rate(self.target) {
-                rate(figure)
-            } else {
-                time(figure)
-            }
-        };
+        let shown = |figure| shown(self.unit, figure);
         let interval = match (self.low, self.high) {
             (Some(low), Some(high)) => format!("[{}, {}]", short(low), short(high)),
             _ => "-".to_owned(),
@@ -255,6 +376,9 @@ impl fmt::Display for Row {
             self.limit,
             self.verdict,
         )?;
+        if let Some((connections, figure)) = self.connections.zip(self.figure) {
+            write!(f, " ({figure}, {connections} connections)")?;
+        }
         let note = self.note.as_ref();
         note.map_or(Ok(()), |note| write!(f, " ({note})"))
     }
@@ -271,8 +395,17 @@ pub(crate) fn heading() -> String {
 const fn is_rate(target: Target) -> bool {
     matches!(
         target,
-        Target::T4 | Target::T5 | Target::T6 | Target::T7 | Target::T8
+        Target::T4 | Target::T5 | Target::T6 | Target::T7 | Target::T8 | Target::P1
     )
+}
+
+/// A figure with its unit.
+pub(crate) fn shown(unit: &str, figure: f64) -> String {
+    if unit == "ns" {
+        time(figure)
+    } else {
+        rate(figure)
+    }
 }
 
 fn time(ns: f64) -> String {

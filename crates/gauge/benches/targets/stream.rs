@@ -28,7 +28,7 @@ pub(crate) use link::start_link;
 pub(crate) use raw::{Gather, start_raw};
 
 /// The sending end of a stream.
-trait Sender {
+pub(crate) trait Sender {
     /// Hands over one message of this number; false if it was refused.
     fn send(&mut self, number: u64) -> Result<bool, String>;
 
@@ -40,7 +40,7 @@ trait Sender {
 }
 
 /// The measuring thread's loop over one sender.
-struct Stream<S> {
+pub(crate) struct Stream<S> {
     sender: S,
     post: Arc<Post>,
     blocks: u64,
@@ -51,13 +51,13 @@ struct Stream<S> {
 }
 
 impl<S: Sender + 'static> Stream<S> {
-    fn start(sender: S, post: Arc<Post>, site: &Site) -> Box<dyn Side> {
+    pub(crate) fn start(sender: S, post: Arc<Post>, site: &Site) -> Box<dyn Side> {
         Box::new(Self {
             sender,
             post,
             blocks: 0,
             accepted: 0,
-            sends_a_look: (BYTES_A_LOOK / site.payload_bytes).clamp(1, 256) as u64,
+            sends_a_look: sends_a_look(site.payload_bytes),
             may_lose: site.transport == tautline_gauge::plan::Transport::Udp,
         })
     }
@@ -88,43 +88,28 @@ impl<S: Sender + 'static> Stream<S> {
     fn mark(&mut self) -> Result<Receipt, String> {
         self.blocks += 1;
         let mut sent = false;
-        loop {
+        for _ in 0..MOST_MARKS {
             if !sent || self.may_lose {
                 sent = self.sender.send(MARK | self.blocks)?;
                 self.accepted += u64::from(sent);
                 self.sender.flush()?;
             }
-            // Longer than a full queue needs; whoever posts the receipt ends the wait.
-            for _ in 0..WAITS_A_MARK {
-                match self.post.take()? {
-                    Some(receipt) if receipt.block == self.blocks => return Ok(receipt),
-                    Some(_) | None if sent => thread::park_timeout(MARK_WAIT),
-                    Some(_) | None => {
-                        thread::yield_now();
-                        break;
-                    }
-                }
+            if !sent {
+                thread::yield_now();
+            } else if let Some(receipt) = self.post.wait(self.blocks)? {
+                return Ok(receipt);
             }
         }
+        Err("the end of the block did not arrive".to_owned())
     }
 }
 
 impl<S: Sender + 'static> Side for Stream<S> {
     fn block(&mut self, length: Duration) -> Result<Block, String> {
         let start_ns = now_ns();
-        let mut counts = self.produce(start_ns + length.as_nanos() as u64)?;
+        let counts = self.produce(start_ns + length.as_nanos() as u64)?;
         self.accepted += counts.sent;
-        let receipt = self.mark()?;
-        (counts.received, counts.wrong) = (receipt.received, receipt.wrong);
-        if counts.received == 0 {
-            return Err("nothing arrived".to_owned());
-        }
-        let elapsed_s = receipt.last_ns.saturating_sub(start_ns) as f64 / 1e9;
-        Ok(Block {
-            figure: counts.received as f64 / elapsed_s,
-            worst_ns: 0.0,
-            counts,
-        })
+        self.mark()?.block_since(start_ns, counts)
     }
 
     fn finish(self: Box<Self>) -> Result<Option<String>, String> {
@@ -140,6 +125,22 @@ pub(crate) struct Receipt {
     pub(crate) wrong: u64,
     /// When the last message came, the mark not counted.
     pub(crate) last_ns: u64,
+}
+
+impl Receipt {
+    /// The block of what was sent since `start_ns` and of what came of it.
+    pub(crate) fn block_since(self, start_ns: u64, mut counts: Counts) -> Result<Block, String> {
+        (counts.received, counts.wrong) = (self.received, self.wrong);
+        if counts.received == 0 {
+            return Err("nothing arrived".to_owned());
+        }
+        let elapsed_s = self.last_ns.saturating_sub(start_ns) as f64 / 1e9;
+        Ok(Block {
+            figure: counts.received as f64 / elapsed_s,
+            worst_ns: 0.0,
+            counts,
+        })
+    }
 }
 
 /// Where the receiver leaves its receipt.
@@ -170,9 +171,21 @@ impl Post {
     }
 
     /// The receiver is gone.
-    fn broken(&self, why: String) {
+    pub(crate) fn broken(&self, why: String) {
         self.slot().broken = Some(why);
         self.sender.unpark();
+    }
+
+    /// Waits for the receipt of `block`, longer than a full queue needs: when there is none, the mark may
+    /// have been lost. Whoever posts the receipt ends the wait.
+    pub(crate) fn wait(&self, block: u64) -> Result<Option<Receipt>, String> {
+        for _ in 0..WAITS_A_MARK {
+            match self.take()? {
+                Some(receipt) if receipt.block == block => return Ok(Some(receipt)),
+                Some(_) | None => thread::park_timeout(MARK_WAIT),
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn take(&self) -> Result<Option<Receipt>, String> {
@@ -262,9 +275,16 @@ pub(crate) fn number(payload: &mut [u8], number: u64) {
     payload[..8].copy_from_slice(&number.to_le_bytes());
 }
 
+/// How many messages go between two looks at the clock.
+pub(crate) fn sends_a_look(payload_bytes: usize) -> u64 {
+    (BYTES_A_LOOK / payload_bytes).clamp(1, 256) as u64
+}
+
 /// Set in the number of a mark; the rest is the block's number.
 pub(crate) const MARK: u64 = 1 << 63;
 /// The clock is read once per so much: at a write per message these are some hundred microseconds.
 const BYTES_A_LOOK: usize = 16 * 1024;
 const MARK_WAIT: Duration = Duration::from_millis(2);
 const WAITS_A_MARK: usize = 10;
+/// So many waits of 20 ms each are far above what a full queue takes.
+pub(crate) const MOST_MARKS: usize = 1_000;

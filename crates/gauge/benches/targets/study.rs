@@ -152,7 +152,9 @@ pub(crate) fn of(
         | Target::T8
         | Target::T9
         | Target::T10
-        | Target::T15 => return None,
+        | Target::T15
+        | Target::P1
+        | Target::P2 => return None,
     };
     Some(study(options, watchdog))
 }

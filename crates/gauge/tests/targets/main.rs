@@ -4,10 +4,13 @@
 use std::fs;
 
 mod options;
+mod peers;
 #[path = "../../benches/targets/program.rs"]
 mod program;
+mod regime;
 mod rows;
 mod stream;
+mod summary;
 
 use program::list::Target;
 use program::{Outcome, Row, execute};
@@ -46,20 +49,20 @@ fn every_target_runs_and_its_counts_add_up() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("targets.json");
     let line = format!(
-        "--rounds 1 --block-ms 1 --links 50 --json {}",
+        "--peers tokio --rounds 1 --block-ms 1 --links 50 --json {}",
         json.display()
     );
     let (outcome, text) = run(&line);
-    // A container without the device, or with one CPU, cannot have every condition.
+    // A container without the device, with one CPU or with few open files cannot have every condition.
     let cannot = |why: &String| {
-        let reasons = ["cpu_dma_latency", "CPU", "namespace", "ip link"];
+        let reasons = ["cpu_dma_latency", "CPU", "namespace", "ip link", "ulimit"];
         reasons.iter().any(|reason| why.contains(reason))
     };
     let failed: Vec<_> = outcome.failed.iter().filter(|why| !cannot(why)).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     outcome.rows.iter().for_each(assert_counts_add_up);
     if outcome.failed.is_empty() {
-        assert_eq!(outcome.rows.len(), 120, "{text}");
+        assert_eq!(outcome.rows.len(), 230, "{text}");
     }
     assert!(
         outcome
@@ -74,6 +77,9 @@ fn every_target_runs_and_its_counts_add_up() {
         outcome.rows.len()
     );
     assert_eq!(written["rounds"], 1);
+    // One round decides nothing.
+    assert_eq!(written["worse_than_a_peer"], serde_json::json!([]));
+    assert!(text.contains("\nWorse than a peer: 0 cells\n"), "{text}");
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn child() {
 
 #[test]
 fn a_filter_leaves_only_what_was_asked_for() {
-    let (outcome, _) = run("--only T5 --rounds 8 --block-ms 1");
+    let (outcome, _) = run("--only T5 --peers none --rounds 8 --block-ms 1");
     let cells: Vec<_> = outcome
         .rows
         .iter()
@@ -137,6 +143,22 @@ fn a_filter_leaves_only_what_was_asked_for() {
             .iter()
             .all(|row| row.low <= row.high && row.low.is_some())
     );
+}
+
+#[test]
+fn a_tool_is_measured_where_it_is_and_named_where_it_is_not() {
+    let line = "--only T1,T4 --conditions one-core --transports tcp --payloads 64 \
+                --peers sockperf,iperf3 --rounds 1 --block-ms 1";
+    let (outcome, text) = run(line);
+    for tool in ["sockperf", "iperf3"] {
+        let row = outcome.rows.iter().find(|row| row.control.side == tool);
+        let missing = outcome.missing.iter().find(|why| why.starts_with(tool));
+        assert!(row.is_some() != missing.is_some(), "{tool}: {text}");
+        if let Some(row) = row {
+            assert!(row.beside_peer && row.control.figure > 0.0, "{row}");
+        }
+    }
+    assert!(outcome.failed.is_empty(), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use tautline_gauge::plan::Transport;
 use crate::program::list::{Condition, Target};
 use crate::program::once::Once;
 use crate::program::options::{Asked, Options};
+use crate::program::peers::Peer;
 
 fn parse(line: &str) -> Result<Asked, String> {
     Options::parse(line.split_whitespace().map(str::to_owned))
@@ -15,13 +16,14 @@ fn parse(line: &str) -> Result<Asked, String> {
 
 #[test]
 fn every_option_is_read() {
-    let line = "--bench --only T4,t15 --conditions one-core,split --transports uds --payloads 64,1024 --rounds 20 \
-                --block-ms 5 --rate 5000 --links 50 --once echo --messages 7 --seed 9 --json out.json";
+    let line = "--bench --only T4,t15 --conditions one-core,split --transports uds --payloads 64,1024 --peers tokio \
+                --rounds 20 --block-ms 5 --rate 5000 --links 50 --once echo --messages 7 --seed 9 --json out.json";
     let asked = Options {
         only: vec![Target::T4, Target::T15],
         conditions: vec![Condition::OneCore, Condition::Split],
         transports: vec![Transport::Uds],
         payloads: vec![64, 1_024],
+        peers: vec![Peer::Tokio],
         rounds: 20,
         block: Duration::from_millis(5),
         once: Some(Once::Echo),
@@ -48,18 +50,36 @@ fn quick_is_a_few_short_rounds_and_the_default_fifteen() {
 }
 
 #[test]
+fn all_peers_run_unless_some_or_none_are_named() {
+    for (line, peers) in [
+        ("", Peer::ALL.to_vec()),
+        ("--peers none", Vec::new()),
+        ("--peers iperf3,tokio", vec![Peer::Iperf3, Peer::Tokio]),
+    ] {
+        let Ok(Asked::Run(options)) = parse(line) else {
+            panic!("{line} is an option");
+        };
+        assert_eq!(options.peers, peers, "{line}");
+    }
+}
+
+#[test]
 fn a_mistake_is_named() {
     for (line, why) in [
         (
             "--only T20",
             "--only T20: no such target; there are T1 T2 T3 T4 T5 T6 T7 T8 T9 T10 T11 T12 \
-             T13 T14 T15 cost spin",
+             T13 T14 T15 cost spin P1 P2",
         ),
         (
             "--conditions warm",
             "--conditions warm: no such condition; there are one-core awake halting split free veth",
         ),
         ("--once both", "--once both: stream or echo"),
+        (
+            "--peers zeromq",
+            "--peers zeromq: no such peer; there are tokio sockperf iperf3, or none",
+        ),
         ("--rounds 0", "--rounds 0: a number from 1 to 1000"),
         ("--block-ms 500", "--block-ms 500: a number from 1 to 100"),
         ("--seed", "--seed needs a value"),

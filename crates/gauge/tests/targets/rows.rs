@@ -3,7 +3,9 @@
 use tautline_gauge::plan::Transport;
 use tautline_gauge::statistics::Random;
 
-use crate::program::list::{Comparison, Condition, Group, Limit, SideKind, Target};
+use crate::program::crowd::{Crowd, Spread, Spreads};
+use crate::program::list::{Better, Comparison, Condition, Group, Limit, SideKind, Target};
+use crate::program::peers::PeerSide;
 use crate::program::rounds::{Counts, Record};
 use crate::program::rows::{Row, Verdict, rows};
 use crate::program::stream::Gather;
@@ -16,6 +18,7 @@ fn record(side: SideKind, figures: &[f64]) -> Record {
         counts: Counts::default(),
         evidence: None,
         pace: None,
+        spreads: Spreads::default(),
     }
 }
 
@@ -107,4 +110,56 @@ fn a_limit_in_nanoseconds_judges_the_figure_and_not_the_ratio() {
     );
     assert_eq!((row.ratio, row.judged), (8.0, 400.0));
     assert_eq!(row.verdict, Verdict::Met);
+}
+
+#[test]
+fn sides_that_record_all_of_their_times_have_three_rows() {
+    let crowd = |side, times: [u64; 8], rate: f64| {
+        let mut one = record(side, &[1.0; 8]);
+        for time_ns in times {
+            let mut times_ns =
+                hdrhistogram::Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+            times_ns.record(time_ns).unwrap();
+            let spread = Spread {
+                times_ns: &times_ns,
+                messages_per_s: rate,
+            };
+            one.spreads.add(&spread).unwrap();
+        }
+        one
+    };
+    let product = SideKind::CrowdCallback(Crowd::Sixteen);
+    let peer = SideKind::Peer(PeerSide::TokioCrowd(Crowd::Sixteen));
+    let group = Group {
+        target: Target::P2,
+        condition: Condition::Split,
+        transport: Transport::Tcp,
+        payload_bytes: 64,
+        comparisons: vec![Comparison {
+            product,
+            controls: vec![peer],
+            limit: Limit::Peer(Better::Lower),
+        }],
+    };
+    // Seven rounds of 10 ns and one of 90: the mean of their percentiles would be 20.
+    let records = [
+        crowd(product, [10, 10, 10, 10, 10, 10, 10, 90], 3.0),
+        crowd(peer, [10; 8], 2.0),
+    ];
+    let rows = rows(&group, &records, &mut Random::seeded(1));
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row.figure.unwrap(), row.product.figure, row.verdict))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("p50", 10.0, Verdict::NoWorse),
+            ("p99", 90.0, Verdict::NoWorse),
+            // More messages are better.
+            ("rate", 3.0, Verdict::NoWorse),
+        ]
+    );
+    assert_eq!(rows[0].product.merged.as_ref().unwrap().count, 8);
+    assert!(rows[0].to_string().ends_with("(p50, 16 connections)"));
 }
