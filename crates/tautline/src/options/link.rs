@@ -510,5 +510,8 @@ fn buffer(name: &'static str, bytes: Option<usize>) -> Result<(), Error> {
 /// The largest buffer whose double is still an int.
 const BUFFER_LIMIT: usize = i32::MAX as usize / 2;
 
-/// Owned payloads from here on are not copied into the queue.
+/// Owned payloads from here on are not copied into the queue. CPU time a message, copied / owned, the
+/// better of two short runs on a busy virtual machine with both ends on one of two cores: tcp 4 KiB
+/// 2.6 / 2.6 us, 8 KiB 4.2 / 4.1, 16 KiB 7.8 / 5.4, 32 KiB 15 / 12, 64 KiB 34 / 30; uds 2.4 / 3.0,
+/// 4.3 / 3.2, 7.0 / 7.5, 17 / 12, 32 / 23.
 const COPY_LIMIT_BYTES: usize = 16 * 1024;
