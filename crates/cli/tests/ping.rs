@@ -271,7 +271,7 @@ fn what_cannot_be_followed_is_a_usage_error_that_names_the_option() {
         ),
         (
             vec!["x", "-P", "0"],
-            "error: --connections: 0 is not within 1 to 512",
+            "error: --connections: 0 is not within 1 to 1024",
         ),
         (
             vec!["x", "--percentiles", "50,100"],

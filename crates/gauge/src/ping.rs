@@ -214,6 +214,23 @@ pub fn run(
     result
 }
 
+/// Has this process open as many descriptors as it may, and refuses connections beyond that.
+fn check_descriptors(connections: usize) -> Result<(), PingError> {
+    let allowed = sys::descriptor::raise_limit().map_err(PingError::setup)?;
+    let needed = (connections + OTHER_DESCRIPTORS) as u64;
+    if allowed >= needed {
+        return Ok(());
+    }
+    Err(PingError::setup(format!(
+        "--connections: {connections} need {needed} descriptors, and this process may open {allowed} \
+         (ulimit -Hn); raise that limit, or ask for fewer"
+    )))
+}
+
+/// What a run opens besides its connections: second handles for their TCP_INFO, outputs, and what it
+/// watches the machine by.
+const OTHER_DESCRIPTORS: usize = cell::MOST_HANDLES + 64;
+
 fn measure(
     plan: &PingPlan,
     own: &PeerRecord,
@@ -222,6 +239,7 @@ fn measure(
     stop: &Stop<'_>,
     result: &mut PingResult,
 ) -> Result<(), PingError> {
+    check_descriptors(plan.connections)?;
     let cpus = sys::sched::affinity().map_err(PingError::setup)?;
     let threads = plan.threads_on(cpus.len());
     let seats = seats_for(plan, threads, &cpus).map_err(PingError::setup)?;

@@ -46,6 +46,7 @@ pub use crate::certificate::{SelfSigned, self_signed};
 use crate::environment::Environment;
 use crate::placement::{Awake, Busy, PlacementError, Register};
 use crate::report::ThreadRecord;
+use crate::sys;
 use crate::wire::PeerRecord;
 
 /// A responder at work, until it is stopped or dropped.
@@ -135,6 +136,8 @@ impl Server {
     ///
     /// [`ServeError`]; then it listens nowhere.
     pub fn start(plan: ServePlan) -> Result<Self, ServeError> {
+        // Where there is none for a client, that is told when it comes.
+        let _ = sys::descriptor::raise_limit();
         let seats = start::seats(&plan.placement)?;
         let register = Register::default();
         start::try_seats(&seats, &register, plan.placement.require_sched)?;

@@ -342,4 +342,4 @@ fn pause(stop: &Stop<'_>) {
 /// For a connection, and again for its handshake.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// Descriptors are few where there are many connections.
-const MOST_HANDLES: usize = 64;
+pub(super) const MOST_HANDLES: usize = 64;

@@ -434,8 +434,8 @@ fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<(),
     ))
 }
 
-/// Each has two descriptors and up to a megabyte of memory.
-const MOST_CONNECTIONS: u64 = 512;
+/// As many clients as a responder serves unless it is told otherwise. Each has up to a megabyte of memory.
+const MOST_CONNECTIONS: u64 = 1_024;
 const MOST_STREAMS: u64 = 64;
 const MOST_WARMUP: u64 = 1_000_000_000;
 const MOST_STEPS: u64 = 100_000;
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn what_cannot_be_followed_is_refused_by_name() {
         let said = refusal(TCP, |plan| plan.connections = 0);
-        assert_eq!(said, "--connections: 0 is not within 1 to 512");
+        assert_eq!(said, "--connections: 0 is not within 1 to 1024");
         let said = refusal(TCP, |plan| plan.threads = Some(2));
         assert_eq!(said, "--threads: 2 is not within 1 to 1");
         let said = refusal(TCP, |plan| plan.timeout = Duration::ZERO);

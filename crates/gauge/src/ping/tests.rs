@@ -121,6 +121,17 @@ fn several_connections_on_one_thread_and_on_several() {
 }
 
 #[test]
+fn a_thousand_connections_have_all_their_replies() {
+    let (_server, address) = server(TCP);
+    let cell = whole(PingPlan {
+        connections: 1_000,
+        threads: Some(2),
+        ..plan(address)
+    });
+    assert_eq!(cell.rtt.count, 100_000);
+}
+
+#[test]
 fn open_loop_keeps_its_schedule_on_every_number_of_connections() {
     for address in [TCP, UDP] {
         let (_server, address) = server(address);

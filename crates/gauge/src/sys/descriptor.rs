@@ -1,4 +1,5 @@
-//! Descriptors that a parent process hands down by number, and locks on open files.
+//! Descriptors that a parent process hands down by number, how many there may be, and locks on open
+//! files.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -21,6 +22,28 @@ pub(crate) fn adopt(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: it is open, by the check, and by the contract of the option that names it nobody else in
     // this process uses it: it was handed to us for this.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// `setrlimit(RLIMIT_NOFILE)`: this process may open as many descriptors as the system lets it raise the
+/// limit to; returns how many those are.
+#[expect(unsafe_code, reason = "libc call")]
+pub(crate) fn raise_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is writable for the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` lives through the call.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(limit.rlim_cur)
 }
 
 /// `flock(LOCK_EX | LOCK_NB)`: an advisory lock that ends with the open file.
