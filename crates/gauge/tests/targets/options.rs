@@ -59,7 +59,7 @@ fn a_mistake_is_named() {
             "--conditions warm",
             "--conditions warm: no such condition; there are one-core awake halting split free veth",
         ),
-        ("--once both", "--once both: stream or echo"),
+        ("--once both", "--once both: stream, burst or echo"),
         ("--rounds 0", "--rounds 0: a number from 1 to 1000"),
         ("--block-ms 500", "--block-ms 500: a number from 1 to 100"),
         ("--seed", "--seed needs a value"),
