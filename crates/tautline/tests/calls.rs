@@ -62,13 +62,10 @@ fn a_round_trip_in_callbacks_is_one_write_and_one_read_at_each_end() {
         let link = io[1].connect(&server.local_address(), options_for(&address), client);
         let link = link.unwrap();
         is_over.recv_timeout(WATCHDOG).unwrap();
-        // The last read has been counted when its callback runs, and nothing is under way any more.
-        assert_one_of_each(&format!("{address}, client"), &link.statistics(), MESSAGES);
-        assert_one_of_each(
-            &format!("{address}, server"),
-            &server.statistics().peers,
-            MESSAGES,
-        );
+        let client = settled(|| link.statistics());
+        assert_one_of_each(&format!("{address}, client"), &client, MESSAGES);
+        let server = settled(|| server.statistics().peers);
+        assert_one_of_each(&format!("{address}, server"), &server, MESSAGES);
     }
 }
 
@@ -101,10 +98,35 @@ fn what_one_callback_sends_leaves_in_one_write() {
         link.wait_open(WATCHDOG).unwrap();
         link.send(MESSAGE).unwrap();
         is_over.recv_timeout(WATCHDOG).unwrap();
-        let sending = server.statistics().peers.sending;
+        let sending = once(|| {
+            let sending = server.statistics().peers.sending;
+            (sending.written.messages == MESSAGES).then_some(sending)
+        });
         assert_eq!(sending.accepted.messages, MESSAGES, "{address}");
         // 20,000 bytes: less than one write takes, and than an empty socket has room for.
         assert_eq!(sending.write_calls, 1, "{address}");
+    }
+}
+
+/// What an end has counted when its thread is through with the last message: a call is counted when it
+/// is over, by when the other end may have the message long since.
+fn settled(statistics: impl Fn() -> LinkStatistics) -> LinkStatistics {
+    once(|| {
+        let now = statistics();
+        let (written, read) = (now.sending.written.messages, now.receiving.read_calls);
+        (written >= MESSAGES && read >= MESSAGES).then_some(now)
+    })
+}
+
+/// Looks until there is something to see.
+fn once<T>(look: impl Fn() -> Option<T>) -> T {
+    let watchdog = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < watchdog, "it never came");
+        thread::yield_now();
     }
 }
 
