@@ -16,8 +16,12 @@ use super::site::{SETUP_LIMIT, Site, said};
 /// What is done with the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Once {
-    /// A thread sends them on a link, a server's callback counts them.
+    /// A thread sends them on a link, a server's callback counts them. Under a tool that makes everything
+    /// slow no sender is ever hot: each writes its message itself.
     Stream,
+    /// A server's callback sends a thousand at a time, a client's counts them: what is queued first
+    /// leaves together, however slow the tool.
+    Burst,
     /// One after the other goes to a callback server and back to a callback.
     Echo,
 }
@@ -28,8 +32,9 @@ impl FromStr for Once {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "stream" => Ok(Self::Stream),
+            "burst" => Ok(Self::Burst),
             "echo" => Ok(Self::Echo),
-            _ => Err("stream or echo"),
+            _ => Err("stream, burst or echo"),
         }
     }
 }
@@ -38,6 +43,7 @@ impl fmt::Display for Once {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Stream => "stream",
+            Self::Burst => "burst",
             Self::Echo => "echo",
         })
     }
@@ -47,14 +53,17 @@ impl fmt::Display for Once {
 pub(crate) fn run(once: Once, options: &Options) -> Result<String, String> {
     let transport = options.kept_transports().first().copied();
     let transport = transport.ok_or("--once takes one of --transports tcp uds udp")?;
-    if (once, transport) == (Once::Stream, Transport::Udp) {
-        return Err("--once stream: over udp nothing says which message is the last".to_owned());
+    if once != Once::Echo && transport == Transport::Udp {
+        return Err(
+            "--once stream, burst: over udp nothing says which message is the last".to_owned(),
+        );
     }
     let messages = options.messages;
     place::at(Condition::Free, transport, SMALL, move |site| {
         match once {
             Once::Stream => stream(site, messages)?,
-            Once::Echo => echo(site, messages)?,
+            Once::Burst => ask(site, messages, A_BURST)?,
+            Once::Echo => ask(site, messages, 1)?,
         }
         Ok(format!(
             "{once} {transport}: {messages} messages of {SMALL} B"
@@ -85,13 +94,16 @@ fn stream(site: &Site, messages: u64) -> Result<(), String> {
     is_over.recv().map_err(|_| "the stream ended".to_owned())
 }
 
-fn echo(site: &Site, messages: u64) -> Result<(), String> {
+/// Asks again and again, each time for so many answers.
+fn ask(site: &Site, messages: u64, answers: u64) -> Result<(), String> {
     let io = site.io_thread(site.seats.server("server-io"))?;
     let options = site.server_options(Strategy::Reliable);
-    let answer = |_peer: &Link| {
-        Ok::<_, Refusal>(|peer: &Link, message: &[u8], _: Received| {
-            // One message is under way at a time, so there is always room.
-            let _ = peer.send(message);
+    let answer = move |_peer: &Link| {
+        Ok::<_, Refusal>(move |peer: &Link, message: &[u8], _: Received| {
+            for _ in 0..answers {
+                // The queue holds them all, so there is always room.
+                let _ = peer.send(message);
+            }
         })
     };
     let server = io.listen(&site.address(), options, answer).map_err(said)?;
@@ -99,12 +111,14 @@ fn echo(site: &Site, messages: u64) -> Result<(), String> {
     let (over, is_over) = mpsc::channel();
     let client = Ask {
         left: messages,
+        answers,
+        until_asked: answers,
         over,
     };
     let options = site.link_options(Strategy::Reliable);
     let link = client_io.connect(&server.local_address(), options, client);
     let _link = link.map_err(said)?;
-    is_over.recv().map_err(|_| "the echo ended".to_owned())
+    is_over.recv().map_err(|_| "the answers ended".to_owned())
 }
 
 /// Tells when everything has come.
@@ -123,9 +137,11 @@ impl Handler for Count {
     }
 }
 
-/// Sends the next when the reply has come.
+/// Asks again when every answer has come.
 struct Ask {
     left: u64,
+    answers: u64,
+    until_asked: u64,
     over: Sender<()>,
 }
 
@@ -137,10 +153,14 @@ impl Handler for Ask {
 
     fn message(&mut self, link: &Link, message: &[u8], _received: Received) {
         self.left = self.left.saturating_sub(1);
+        self.until_asked -= 1;
         if self.left == 0 {
             let _ = self.over.send(());
-        } else {
+        } else if self.until_asked == 0 {
+            self.until_asked = self.answers;
             let _ = link.send(message);
         }
     }
 }
+
+const A_BURST: u64 = 1_000;

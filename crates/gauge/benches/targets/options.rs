@@ -182,6 +182,6 @@ The library's targets, measured: product and control interleaved, with the inter
   --seed N               decides the order within rounds (1)
   --json FILE            the rows, with every round and what each side counted
   --quick                8 rounds of 20 ms
-  --once stream          only send messages (stream or echo, callbacks), for tools that count
+  --once stream          only send messages (stream burst echo), for tools that count
   --messages N           as many of --once (100000)
 ";

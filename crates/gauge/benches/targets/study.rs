@@ -12,6 +12,7 @@ mod spin;
 use std::fmt;
 
 use serde::Serialize;
+use tautline_gauge::statistics::{Random, median, median_interval};
 
 use super::list::{Limit, Target};
 use super::options::Options;
@@ -58,10 +59,29 @@ impl Figure {
         }
     }
 
+    /// The median of one value a round, and whether all of its interval is within the limit.
+    pub(crate) fn judged(
+        name: &'static str,
+        mut rounds: Vec<f64>,
+        unit: &'static str,
+        limit: Limit,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let interval = median_interval(&rounds, &mut Random::seeded(seed));
+        let interval = interval.map(|interval| (interval.low, interval.high));
+        Ok(Self {
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
+            limit: limit.to_string(),
+            verdict: limit.judge(rounds.len(), interval),
+            ..Self::reported(name, median(&mut rounds).ok_or("no rounds")?, unit)
+        })
+    }
+
     /// One that is counted, not sampled: it is its own interval.
     pub(crate) fn counted(name: &'static str, value: f64, unit: &'static str, most: f64) -> Self {
         Self {
-            limit: format!("<= {}", short(most)),
+            limit: format!("<= {}", shown(most)),
             verdict: if value <= most {
                 Verdict::Met
             } else {
@@ -99,18 +119,27 @@ impl Finding {
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.value.map_or_else(|| "-".to_owned(), short);
+        let value = self.value.map_or_else(|| "-".to_owned(), shown);
         write!(f, "{} {value}", self.name)?;
         if !self.unit.is_empty() {
             write!(f, " {}", self.unit)?;
         }
         if let (Some(low), Some(high)) = (self.low, self.high) {
-            write!(f, " [{}, {}]", short(low), short(high))?;
+            write!(f, " [{}, {}]", shown(low), shown(high))?;
         }
         if self.verdict != Verdict::Reported {
             write!(f, " ({}, {})", self.limit, self.verdict)?;
         }
         Ok(())
+    }
+}
+
+/// A count of nothing is no decimal, and a share of a call has more of them than a ratio.
+fn shown(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        _ if value < 0.1 => format!("{value:.2e}"),
+        _ => short(value),
     }
 }
 

@@ -108,7 +108,7 @@ fn every_target_without_rounds_has_its_figures() {
 
 #[test]
 fn once_sends_what_it_is_told_and_measures_nothing() {
-    for (what, transport) in [("stream", "tcp"), ("stream", "uds"), ("echo", "udp")] {
+    for (what, transport) in [("stream", "tcp"), ("burst", "uds"), ("echo", "udp")] {
         let line = format!("--once {what} --transports {transport} --messages 3000");
         let mut out = Vec::new();
         let outcome = execute(line.split(' ').map(str::to_owned), &mut out).unwrap();

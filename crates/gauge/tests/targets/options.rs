@@ -75,7 +75,7 @@ fn a_mistake_is_named() {
             "--conditions warm",
             "--conditions warm: no such condition; there are one-core awake halting split free veth",
         ),
-        ("--once both", "--once both: stream or echo"),
+        ("--once both", "--once both: stream, burst or echo"),
         (
             "--peers zeromq",
             "--peers zeromq: no such peer; there are tokio sockperf iperf3, or none",

@@ -4,7 +4,6 @@ use std::hint::black_box;
 
 use tautline_gauge::clock::now_ns;
 use tautline_gauge::recorder::Recorder;
-use tautline_gauge::statistics::{Random, median, median_interval};
 use tautline_gauge::usage::peak_bytes;
 
 use super::super::list::{Limit, Target};
@@ -46,20 +45,9 @@ fn one(options: &Options) -> Result<Finding, String> {
         recorded += 1;
     }
     let grown_bytes = peak_bytes().map_err(said)?.saturating_sub(before_bytes);
-    let interval = median_interval(&costs_ns, &mut Random::seeded(options.seed));
-    let interval = interval.map(|interval| (interval.low, interval.high));
     let limit = Limit::NanosecondsAtMost(50.0);
-    let cost = Figure {
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
-        limit: limit.to_string(),
-        verdict: limit.judge(costs_ns.len(), interval),
-        ..Figure::reported(
-            "sample",
-            median(&mut costs_ns).ok_or("no rounds")?,
-            "ns, clock read included",
-        )
-    };
+    let unit = "ns, clock read included";
+    let cost = Figure::judged("sample", costs_ns, unit, limit, options.seed)?;
     let grown_mib = grown_bytes as f64 / f64::from(1 << 20);
     let memory = Figure::counted("memory", grown_mib, "MiB", 64.0);
     let what = format!("{:.0e} samples", recorded as f64);

@@ -10,7 +10,7 @@ use std::{io, thread};
 
 use serde_json::Value;
 use tautline_gauge::plan::Transport;
-use tautline_gauge::statistics::{Random, median, median_interval};
+use tautline_gauge::statistics::{Random, median};
 
 use super::super::list::{Condition, Limit, SideKind, Target};
 use super::super::options::Options;
@@ -60,18 +60,8 @@ fn one(site: &Site, rounds: usize, seed: u64, watchdog: &Watchdog) -> Result<Fin
     let [ping, peer, raw] = times_us;
     let ratio = |name, product: &[f64], control: &[f64], limit: Limit| {
         let pairs = product.iter().zip(control);
-        let mut ratios: Vec<f64> = pairs.map(|(product, control)| product / control).collect();
-        let interval = median_interval(&ratios, &mut Random::seeded(seed));
-        let interval = interval.map(|interval| (interval.low, interval.high));
-        let verdict = limit.judge(ratios.len(), interval);
-        let middle = median(&mut ratios).ok_or("no rounds")?;
-        Ok::<_, String>(Figure {
-            low: interval.map(|(low, _)| low),
-            high: interval.map(|(_, high)| high),
-            limit: limit.to_string(),
-            verdict,
-            ..Figure::reported(name, middle, "")
-        })
+        let ratios = pairs.map(|(product, control)| product / control).collect();
+        Figure::judged(name, ratios, "", limit, seed)
     };
     let figures = vec![
         ratio("ping / sockperf", &ping, &peer, Limit::RatioAtMost(MOST))?,
@@ -121,10 +111,17 @@ impl Drop for Running {
 }
 
 fn pinned(cpu: Option<usize>, program: &Path, words: &[&str]) -> Command {
+    let Some(cpu) = cpu else {
+        let mut command = Command::new(program);
+        command.args(words);
+        return command;
+    };
     // The thread that starts it is pinned itself, and would hand that on.
-    let cpus = cpu.map_or_else(|| "0-".to_owned(), |cpu| cpu.to_string());
     let mut command = Command::new("taskset");
-    command.args(["-c", &cpus]).arg(program).args(words);
+    command
+        .args(["-c", &cpu.to_string()])
+        .arg(program)
+        .args(words);
     command
 }
 
