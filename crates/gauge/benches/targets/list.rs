@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Serialize;
 use tautline::Strategy;
@@ -283,6 +284,17 @@ impl SideKind {
         }
     }
 
+    fn expected(self, options: &Options) -> Duration {
+        let rounds = options.rounds as u32;
+        if let Self::Peer(peer) = self
+            && let Some((most_rounds, round)) = peer.takes()
+        {
+            return rounds.min(most_rounds) * round;
+        }
+        // One block to warm up, and a tenth of one before each round.
+        options.block + rounds * (options.block + options.block / 10)
+    }
+
     /// How many connections it has, where that is the point.
     pub(crate) const fn connections(self) -> Option<usize> {
         match self {
@@ -392,6 +404,15 @@ pub(crate) fn groups(target: Target, options: &Options) -> Vec<Group> {
     peers::join(&mut groups, &options.peers);
     groups.retain(|group| options.keeps(group));
     groups
+}
+
+/// How long all that was asked for takes on a quiet machine, setting up left out.
+pub(crate) fn expected(options: &Options) -> Duration {
+    let groups = Target::ALL
+        .into_iter()
+        .flat_map(|target| groups(target, options));
+    let sides = groups.flat_map(|group| group.sides());
+    sides.map(|side| side.expected(options)).sum()
 }
 
 fn direct_echo() -> Vec<Group> {

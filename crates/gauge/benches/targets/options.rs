@@ -169,6 +169,7 @@ const QUICK_BLOCK: Duration = Duration::from_millis(20);
 
 pub(crate) const HELP: &str = "\
 The library's targets, measured: product and control interleaved, with the interval of their ratio.
+Without options it takes about ten minutes with every peer there; each run says first how long.
 
   --only T1,T4           these targets (T1 to T15, cost, spin, P1, P2)
   --conditions one-core  these conditions, and no target without any (one-core awake halting split free veth)

@@ -13,6 +13,7 @@ mod tokio_stream;
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use tautline_gauge::plan::Transport;
 
@@ -107,6 +108,16 @@ impl PeerSide {
             Self::TokioEcho | Self::TokioStream(_) | Self::TokioCrowd(_) => Peer::Tokio,
             Self::Sockperf => Peer::Sockperf,
             Self::Iperf3 => Peer::Iperf3,
+        }
+    }
+
+    /// The most rounds of a program, and how long each takes, whatever is asked for.
+    pub(crate) const fn takes(self) -> Option<(u32, Duration)> {
+        match self {
+            Self::TokioEcho | Self::TokioStream(_) | Self::TokioCrowd(_) => None,
+            // It prints its figures two seconds after it has them.
+            Self::Sockperf => Some((process::ROUNDS as u32, Duration::from_millis(3_300))),
+            Self::Iperf3 => Some((process::ROUNDS as u32, Duration::from_millis(1_100))),
         }
     }
 

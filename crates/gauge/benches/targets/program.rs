@@ -112,6 +112,8 @@ fn run(mut options: Options, out: &mut dyn Write) -> Result<Outcome, String> {
     for peer in &outcome.missing {
         writeln!(out, "{peer}").map_err(said)?;
     }
+    let minutes = list::expected(&options).as_secs_f64() / 60.0;
+    writeln!(out, "about {minutes:.1} minutes on a quiet machine").map_err(said)?;
     let mut told: Vec<String> = Vec::new();
     let heading = rows::heading();
     for target in Target::ALL {

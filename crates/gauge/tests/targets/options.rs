@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tautline_gauge::plan::Transport;
 
-use crate::program::list::{Condition, Target};
+use crate::program::list::{self, Condition, Target};
 use crate::program::once::Once;
-use crate::program::options::{Asked, Options};
+use crate::program::options::{Asked, HELP, Options};
 use crate::program::peers::Peer;
 
 fn parse(line: &str) -> Result<Asked, String> {
@@ -87,4 +87,20 @@ fn a_mistake_is_named() {
     ] {
         assert_eq!(parse(line), Err(why.to_owned()));
     }
+}
+
+#[test]
+fn a_default_run_stays_under_a_quarter_of_an_hour_and_help_says_how_long_it_is() {
+    let minutes = list::expected(&Options::default()).as_secs_f64() / 60.0;
+    assert!((9.0..11.0).contains(&minutes), "{minutes}");
+    assert!(HELP.contains("about ten minutes"));
+}
+
+#[test]
+fn what_is_not_asked_for_takes_no_time() {
+    let Ok(Asked::Run(options)) = parse("--only T9 --peers none --rounds 10 --block-ms 100") else {
+        panic!("these are options");
+    };
+    // Two groups of two sides, each a block and ten of 1.1 blocks.
+    assert_eq!(list::expected(&options).as_millis(), 4_800);
 }
