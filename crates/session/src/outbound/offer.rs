@@ -481,7 +481,10 @@ impl Outbound {
                 Caller::Thread | Caller::Callback | Caller::Answering => {
                     let at_ns = surroundings.now_ns();
                     now_ns = Some(at_ns);
-                    !self.hot.send_comes(at_ns)
+                    // Gathering saves calls. Of large messages calls are the smaller part, and copying
+                    // them for another thread to write is the larger.
+                    let comes_fast = self.hot.send_comes(at_ns);
+                    !comes_fast || message.size.encoded_bytes >= WRITTEN_AT_ONCE_BYTES
                 }
             };
         if writes_now {
@@ -606,6 +609,11 @@ fn weighed(message: &Encoded) -> Weighed<'_> {
         payload_bytes: message.payload_bytes(),
     }
 }
+
+/// Messages of this length are never left to be gathered. Measured on two cores, 64 KiB: a stream over TCP takes
+/// 23 µs a message instead of 32, over a Unix socket 17 instead of 26; on one core both are the same. Of 16 KiB over
+/// TCP four together are faster.
+const WRITTEN_AT_ONCE_BYTES: usize = 32 * 1024;
 
 fn reserve(limit: Tally, held: Tally, encoded_bytes: usize, budget: Option<&Budget>) -> bool {
     held.messages < limit.messages

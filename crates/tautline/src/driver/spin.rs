@@ -7,8 +7,8 @@ use crate::sys;
 
 /// Polls with `sched_yield` for as long as was asked before it sleeps.
 ///
-/// Waking a CPU that halted costs several times what the round trip itself does. If one yield takes
-/// over 20 µs somebody else wants the CPU: then it does not poll for a while, for beside a busy
+/// Waking a CPU that halted costs several times what the round trip itself does. If two yields in a row
+/// take over 20 µs somebody else wants the CPU: then it does not poll for a while, for beside a busy
 /// neighbour polling waits for whole time slices (measured: 4000 µs against 12).
 #[derive(Debug)]
 pub(crate) struct Spin {
@@ -18,12 +18,14 @@ pub(crate) struct Spin {
     gave_way: u64,
 }
 
-/// How long to let the CPU be after a slow yield.
+/// Whether somebody else wants the CPU, and how long to let it be.
 ///
-/// One alone may be a hiccup of the machine, so the first pause is short. Slow yields that follow each
-/// other are a neighbour, and each try beside it costs a time slice: the pauses double.
+/// One slow yield may be a hiccup of the machine: an interrupt, or on a virtual one its host. Beside a
+/// neighbour each is slow. The first pause is short, for the neighbour may soon be gone; if the polling after it
+/// meets one at once, that was a try that cost two time slices, and the next pause is longer.
 #[derive(Debug, Default)]
 struct Manners {
+    slow_in_a_row: u32,
     pause: Duration,
     until: Option<Instant>,
 }
@@ -33,16 +35,27 @@ impl Manners {
         self.until.is_none_or(|until| until <= now)
     }
 
-    fn slow_yield(&mut self, now: Instant) {
+    /// A yield took so long; whether to give way from now on.
+    fn yielded(&mut self, took: Duration, now: Instant) -> bool {
+        if took <= SLOW_YIELD {
+            self.slow_in_a_row = 0;
+            return false;
+        }
+        self.slow_in_a_row += 1;
+        if self.slow_in_a_row < SLOW_IN_A_ROW {
+            return false;
+        }
+        self.slow_in_a_row = 0;
         let polled_in_peace = self
             .until
-            .is_none_or(|until| now.saturating_duration_since(until) > self.pause * PEACE);
+            .is_none_or(|until| now.saturating_duration_since(until) > PEACE);
         self.pause = if polled_in_peace {
             FIRST_PAUSE
         } else {
             (self.pause * 2).min(LONGEST_PAUSE)
         };
         self.until = Some(now + self.pause);
+        true
     }
 }
 
@@ -51,6 +64,7 @@ impl Spin {
         Self {
             budget,
             manners: Manners {
+                slow_in_a_row: 0,
                 pause: Duration::ZERO,
                 until: None,
             },
@@ -98,8 +112,7 @@ impl Spin {
             let before = Instant::now();
             sys::sched::sched_yield();
             now = Instant::now();
-            if now - before > SLOW_YIELD {
-                self.manners.slow_yield(now);
+            if self.manners.yielded(now - before, now) {
                 self.gave_way += 1;
                 break;
             }
@@ -120,25 +133,31 @@ pub(crate) enum Polled {
 }
 
 const SLOW_YIELD: Duration = Duration::from_micros(20);
-/// A hiccup costs no more polling than this.
+/// So many, one after the other.
+const SLOW_IN_A_ROW: u32 = 2;
+/// A neighbour that goes soon costs no more polling than this.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Beside a neighbour that never rests one try in so long.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// So many pauses long without a slow yield: the next one is a first one again.
-const PEACE: u32 = 8;
+/// Polling for longer than two time slices without a neighbour: the next one is another.
+const PEACE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// After slow yields so long after the end of the pause before: the pauses.
+    const SLOW: Duration = Duration::from_micros(21);
+    const FAST: Duration = Duration::from_micros(20);
+
+    /// After a neighbour was met so long after the end of the pause before: the pauses.
     fn pauses(peaceful_ms: &[u64]) -> Vec<u64> {
         let mut manners = Manners::default();
         let mut now = Instant::now();
         let pause = |&peaceful_ms: &u64| {
             now += Duration::from_millis(peaceful_ms);
             assert!(manners.allow(now));
-            manners.slow_yield(now);
+            assert!(!manners.yielded(SLOW, now));
+            assert!(manners.yielded(SLOW, now));
             assert!(!manners.allow(now));
             now = manners.until.unwrap();
             assert!(manners.allow(now));
@@ -148,8 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hiccup_now_and_then_costs_a_millisecond() {
-        assert_eq!(pauses(&[0, 17, 9, 1000]), [1, 1, 1, 1]);
+    fn a_hiccup_now_and_then_costs_nothing() {
+        let (mut manners, now) = (Manners::default(), Instant::now());
+        for _ in 0..100 {
+            assert!(!manners.yielded(SLOW, now));
+            assert!(!manners.yielded(FAST, now));
+        }
     }
 
     #[test]
@@ -159,6 +182,6 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_has_gone_is_forgotten() {
-        assert_eq!(pauses(&[0, 0, 0, 33, 0]), [1, 2, 4, 1, 2]);
+        assert_eq!(pauses(&[0, 0, 10, 11, 0]), [1, 2, 4, 1, 2]);
     }
 }

@@ -99,7 +99,8 @@ impl Link {
         if self.model.account.discarded.too_old != too_old {
             self.saw("an offer finds messages too old");
         }
-        let must_write = expected == Expected::Accepted && self.must_write(caller);
+        let must_write =
+            expected == Expected::Accepted && self.must_write(caller, message.encoded.len());
         let joined = if !self.plan.direct && random.one_in(2) {
             self.outbound.join(&message.payload)
         } else {
@@ -151,7 +152,8 @@ impl Link {
         if state == TicketState::Granted {
             self.hot.free_since_ns = self.desk.now_ns();
         }
-        let must_write = state == TicketState::Granted && self.must_write(Caller::Thread);
+        let must_write =
+            state == TicketState::Granted && self.must_write(Caller::Thread, message.encoded.len());
         let offer = self.outbound.redeem(
             ticket,
             &message.payload,
@@ -342,7 +344,7 @@ impl Link {
     }
 
     /// Whether a sender that is let in now has to write itself.
-    fn must_write(&mut self, caller: Caller) -> bool {
+    fn must_write(&mut self, caller: Caller, encoded_bytes: usize) -> bool {
         let idle = self.model.is_queue_empty()
             && !self.model.is_writing()
             && !self.kernel_was_full
@@ -358,10 +360,11 @@ impl Link {
                 } else {
                     0
                 };
-                if self.hot.sends >= 3 {
+                let gathers = self.hot.sends >= 3 && encoded_bytes < 32 * 1024;
+                if gathers {
                     self.saw("a hot sender's message is gathered");
                 }
-                self.hot.sends < 3
+                !gathers
             }
         }
     }
