@@ -11,6 +11,7 @@
 //! behind all others that have news and behind their replies.
 
 mod alarm;
+mod answering;
 mod audience;
 mod datagram;
 mod gathering;
@@ -34,7 +35,6 @@ use std::time::{Duration, Instant};
 pub(crate) use audience::contain;
 pub(crate) use datagram::{DatagramDriver, Newcomer};
 pub(crate) use handshake::handshake_timed_out;
-use home::answering;
 pub(crate) use home::{Command, IoHome, IoShared, in_callback, wake};
 pub(crate) use link::{LinkDriver, LinkStart};
 pub(crate) use listener::{Accept, ListenerDriver};

@@ -44,7 +44,7 @@ pub(crate) struct Options {
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Asked {
-    Run(Options),
+    Run(Box<Options>),
     Help,
 }
 
@@ -85,7 +85,7 @@ impl Options {
                 _ => return Err(format!("{option}: no such option; --help names them")),
             }
         }
-        Ok(Asked::Run(options))
+        Ok(Asked::Run(Box::new(options)))
     }
 
     /// Whether such a group was asked for.

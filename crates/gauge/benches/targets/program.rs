@@ -68,7 +68,7 @@ pub(crate) fn execute(
     let refused = |status| move |why| Refused { status, why };
     match Options::parse(arguments).map_err(refused(2))? {
         Asked::Run(options) => match options.once {
-            None => run(options, out).map(Some).map_err(refused(3)),
+            None => run(*options, out).map(Some).map_err(refused(3)),
             Some(once) => {
                 let done = once::run(once, &options).map_err(refused(3))?;
                 let shown = writeln!(out, "{done}").map(|()| None);

@@ -33,7 +33,7 @@ fn every_option_is_read() {
         seed: 9,
         json: Some(PathBuf::from("out.json")),
     };
-    assert_eq!(parse(line), Ok(Asked::Run(asked)));
+    assert_eq!(parse(line), Ok(Asked::Run(Box::new(asked))));
 }
 
 #[test]

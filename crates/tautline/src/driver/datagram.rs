@@ -14,12 +14,13 @@ use mio::Interest;
 use tautline_session::{Caller, Discard, Outbound, Pressure, Tally};
 
 use super::alarm::Alarm;
+use super::answering::Answers;
 use super::audience::{Audience, Panicked};
 use super::gathering::Gathering;
 use super::home::IoHome;
 use super::listener::Accept;
 use super::turn::{MailShare, Turn};
-use super::{Alive, SHORTAGE_PAUSE, answering};
+use super::{Alive, SHORTAGE_PAUSE};
 use crate::channel::{Channel, Drained};
 use crate::error::SendError;
 use crate::handler::{Opened, Reason, Received, Unsent};
@@ -45,6 +46,7 @@ pub(crate) struct DatagramDriver {
     links: HashMap<u64, Remote>,
     /// Peers that close: looked at after every write, so not sought among all.
     closing: Vec<Remote>,
+    answers: Answers,
     pressure: Pressure,
     awaits_room: bool,
     /// No peer may be replaced before: all were active a moment ago.
@@ -103,6 +105,7 @@ impl DatagramDriver {
             peers: HashMap::new(),
             links: HashMap::new(),
             closing: Vec::new(),
+            answers: Answers::default(),
             pressure: Pressure::Off,
             awaits_room: false,
             full_until: None,
@@ -257,17 +260,8 @@ impl DatagramDriver {
         while let Some(most) = share.most() {
             match self.outlet.socket().recv_many(mail, most, true) {
                 Ok(came) => {
-                    // The answer to one that is all there was is written at once.
                     let is_all = share.take(mail) == 1 && came < most;
-                    let _answering = is_all.then(|| answering(self.id()));
-                    let at = Instant::now();
-                    for (number, message) in mail.incoming().enumerate() {
-                        let Some(from) = message.from else {
-                            continue;
-                        };
-                        let remote = Remote::of(from, message.local);
-                        self.deliver(remote, message, at, number == 0, turn);
-                    }
+                    self.deliver_mail(mail, is_all, turn);
                     if came < most && !to_the_end {
                         return;
                     }
@@ -288,6 +282,31 @@ impl DatagramDriver {
             }
         }
         turn.again(self.id());
+    }
+
+    fn deliver_mail(&mut self, mail: &Mailbag, is_all: bool, turn: &mut Turn) {
+        let at = Instant::now();
+        let mut hand_out = |server: &mut Self| {
+            for (number, message) in mail.incoming().enumerate() {
+                let Some(from) = message.from else {
+                    continue;
+                };
+                let remote = Remote::of(from, message.local);
+                server.deliver(remote, message, at, number == 0, turn);
+            }
+        };
+        if !is_all {
+            return hand_out(self);
+        }
+        // The answer to one that is all there was is written at once.
+        let (id, channel) = (self.id(), Arc::clone(&self.channel));
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.during(
+            id,
+            || channel.read(|outbound| outbound.waiting().messages),
+            || hand_out(self),
+        );
+        self.answers = answers;
     }
 
     /// Hands out what came in one message of a call: a datagram, or several that the kernel joined.

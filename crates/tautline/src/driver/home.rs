@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use tautline_session::{Block, Caller, Surroundings};
 
-use super::Newcomer;
 use super::audience::contain;
 use super::datagram::DatagramDriver;
 use super::link::LinkStart;
 use super::listener::ListenerDriver;
 use super::pool::BlockPool;
+use super::{Newcomer, answering};
 use crate::channel::Home;
 use crate::error::Error;
 use crate::sys;
@@ -77,8 +77,6 @@ thread_local! {
     static CURRENT: Cell<u64> = const { Cell::new(0) };
     /// What callbacks ask of their own driver, and so of nobody else: no lock, no bell.
     static OWN_COMMANDS: RefCell<Vec<Command>> = const { RefCell::new(Vec::new()) };
-    /// The link or datagram server of which this thread hands out the only message that came; 0 for none.
-    static ANSWERING: Cell<u64> = const { Cell::new(0) };
     /// This thread among those that ever had a loop of their own.
     static THREAD_NUMBER: u64 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
@@ -241,24 +239,6 @@ pub(crate) fn in_callback() -> bool {
     CURRENT.get() != 0
 }
 
-/// While it lives, the only message that came to this link or datagram server is handed out.
-pub(crate) struct Answering {
-    before: u64,
-}
-
-/// Until what is returned is dropped, this link's handler may write what it answers.
-pub(crate) fn answering(id: u64) -> Answering {
-    Answering {
-        before: ANSWERING.replace(id),
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        ANSWERING.set(self.before);
-    }
-}
-
 /// Wakes tasks; call it without a lock held.
 ///
 /// Some executors run a task right there, in the middle of whatever the calling thread was doing: so it
@@ -297,7 +277,7 @@ impl Surroundings for IoHome {
 impl Home for IoHome {
     fn caller(&self) -> Caller {
         match self.io.caller() {
-            Caller::Driver if ANSWERING.get() == self.id => Caller::Answering,
+            Caller::Driver if answering::may_write(self.id) => Caller::Answering,
             caller => caller,
         }
     }

@@ -20,6 +20,7 @@ use tautline_session::{Inbound, Outbound, Tally};
 
 use super::Alive;
 use super::alarm::Alarm;
+use super::answering::Answers;
 use super::audience::{Audience, Panicked};
 use super::gathering::Gathering;
 use super::turn::Turn;
@@ -59,6 +60,7 @@ pub(crate) struct LinkDriver {
     held: bool,
     /// What that is, of datagrams.
     kept: Option<Box<Kept>>,
+    answers: Answers,
     our_side: Side,
     their_side: Side,
     /// Writing failed, for this reason: the connection ends when what came is read.
@@ -177,6 +179,7 @@ impl LinkDriver {
             outlet: None,
             held: false,
             kept: None,
+            answers: Answers::default(),
             our_side: Side::Open,
             their_side: Side::Open,
             broken: None,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::LinkDriver;
+use crate::driver::Alive;
 use crate::driver::audience::Panicked;
 use crate::driver::turn::{MailShare, Turn};
-use crate::driver::{Alive, answering};
 use crate::handler::{Reason, Received};
 use crate::sys::bulk::Mailbag;
 use crate::transport::plain;
@@ -92,9 +92,19 @@ impl LinkDriver {
                 from,
             })
         });
+        if !is_all {
+            return self.deliver_datagrams(datagrams, Some(wire_bytes as u64), turn);
+        }
         // As on a stream: the answer to one that is all there was is written at once.
-        let _answering = is_all.then(|| answering(self.shared().id));
-        self.deliver_datagrams(datagrams, Some(wire_bytes as u64), turn)
+        let shared = Arc::clone(self.shared());
+        let mut answers = std::mem::take(&mut self.answers);
+        let alive = answers.during(
+            shared.id,
+            || shared.channel.read(|outbound| outbound.waiting().messages),
+            || self.deliver_datagrams(datagrams, Some(wire_bytes as u64), turn),
+        );
+        self.answers = answers;
+        alive
     }
 
     fn deliver_kept(&mut self, turn: &mut Turn) -> Alive {

@@ -11,7 +11,7 @@ use super::{LinkDriver, Side, Stage};
 use crate::driver::audience::Panicked;
 use crate::driver::gathering::Gathering;
 use crate::driver::turn::Turn;
-use crate::driver::{Alive, SHORTAGE_PAUSE, answering};
+use crate::driver::{Alive, SHORTAGE_PAUSE};
 use crate::handler::{Event, Handler, Reason, Received};
 use crate::transport::{is_icmp, is_of_tls, is_shortage};
 
@@ -137,7 +137,7 @@ impl LinkDriver {
         let end = bytes.as_ptr_range().end;
         let (inbound, held) = (&mut self.inbound, &mut self.held);
         let (closes, skipped_before) = (inbound.closes(), inbound.skipped_bytes());
-        let gathering = &mut self.gathering;
+        let (gathering, answers) = (&mut self.gathering, &mut self.answers);
         let (mut messages, mut payload_bytes) = (0, 0);
         let received = Received {
             at,
@@ -153,11 +153,16 @@ impl LinkDriver {
                 }
                 let is_last = bytes.is_empty() || message.as_ptr_range().end == end;
                 let is_all = messages == 0 && !more && is_last;
-                let _answering = is_all.then(|| answering(shared.id));
                 messages += 1;
                 payload_bytes += message.len() as u64;
                 // The one dynamic call of the receive path: handlers of any type share a thread.
-                handler.message(link, message, received);
+                if is_all {
+                    let waiting = || shared.channel.read(|outbound| outbound.waiting().messages);
+                    let hand_out = || handler.message(link, message, received);
+                    answers.during(shared.id, waiting, hand_out);
+                } else {
+                    handler.message(link, message, received);
+                }
             };
             let mut frames = inbound.frames(bytes);
             while let Some(frame) = frames.next() {
