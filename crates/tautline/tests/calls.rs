@@ -113,8 +113,9 @@ fn what_one_callback_sends_leaves_in_one_write() {
 fn settled(statistics: impl Fn() -> LinkStatistics) -> LinkStatistics {
     once(|| {
         let now = statistics();
-        let (written, read) = (now.sending.written.messages, now.receiving.read_calls);
-        (written >= MESSAGES && read >= MESSAGES).then_some(now)
+        let (written, told) = (now.sending.written.messages, now.receiving.messages);
+        let read = now.receiving.read_calls;
+        (written >= MESSAGES && told >= MESSAGES && read >= MESSAGES).then_some(now)
     })
 }
 
