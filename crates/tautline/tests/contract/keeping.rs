@@ -83,7 +83,7 @@ fn what_is_untouched_arrives_once_and_in_order_on_the_next_connection(transport:
     let closed = inbox.skip_to_closed();
     let before = link.statistics().sending;
     let kept = before.carried;
-    assert!(kept.messages > 0 && before.closes());
+    assert!(kept.messages > 0 && before.closes(), "{before:?}");
     assert_eq!(before.waiting, kept, "nothing else waits");
     assert_eq!(closed.unsent.queued, before.discarded.connection_lost);
     assert!(
