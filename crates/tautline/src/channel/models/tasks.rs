@@ -133,7 +133,7 @@ fn poll_send(
 ) -> Poll<Result<(), SendError>> {
     let message = vec![id; PAYLOAD_BYTES];
     OFFERED.with(|offered| offered.set(Some(id)));
-    let sent = line.poll_send(&message, PeerId::SOLE, place, waker);
+    let sent = line.poll_send((&message).into(), PeerId::SOLE, place, waker);
     OFFERED.with(|offered| offered.set(None));
     sent
 }
